@@ -1,0 +1,26 @@
+"""Inference: model → moments. One method a file; this registry is all they share with the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hbm_learn._validation import check_options, choose
+from hbm_learn.inference.result import InferenceResult
+from hbm_learn.model import BoltzmannMachine
+
+METHODS: dict[str, Callable[..., InferenceResult]] = {}
+
+
+def infer(model: BoltzmannMachine, method: str = "dc", **options: Any) -> InferenceResult:
+    """Moments and log partition function of a model.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine
+    method : one of the names in ``METHODS``.
+    **options : of the chosen method; see its function.
+    """
+    function = choose("method", method, METHODS)
+    check_options("method", method, function, options)
+    return function(model, **options)
