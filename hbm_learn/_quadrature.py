@@ -1,8 +1,8 @@
 """Gauss–Legendre panels for exp(b x − c x²/2) on an interval, laid where the weight is.
 
-A fixed grid misses a weight that is concentrated within 1/|b| of an end. The exponent is a parabola, so on each side of
-its vertex it is monotone, and the part within DEPTH of its maximum is an interval known in closed form. One panel on each
-side of the vertex, with ORDER nodes, integrates that part to about 1e-15; what is left out is below exp(−DEPTH).
+A fixed grid misses a weight that is concentrated within 1/|b| of an end. The exponent is a parabola, so on each side
+of its vertex it is monotone, and the part within DEPTH of its maximum is an interval known in closed form. One panel on
+each side of the vertex, with ORDER nodes, integrates that part to about 1e-15; what is left out is below exp(−DEPTH).
 """
 
 from __future__ import annotations

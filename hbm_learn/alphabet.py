@@ -206,10 +206,7 @@ class Alphabet:
         unit = Alphabet(Interval(-1.0, 1.0)) if self.kind == "interval" else Alphabet((self.nodes - centre) / half)
         my = (m - centre) / half
         vy = (v - 2 * centre * m + centre**2) / half**2
-        if unit.kind == "interval":
-            lower = my**2
-        else:
-            lower = np.interp(my, unit.nodes, unit.nodes**2)
+        lower = my**2 if unit.kind == "interval" else np.interp(my, unit.nodes, unit.nodes**2)
         self._refuse(m, my + 1.0, 1.0 - my, "mean", names)
         self._refuse(v, vy - lower, 1.0 - vy, "second moment", names)
         b, c = _newton_sites(unit, my, vy, tol)

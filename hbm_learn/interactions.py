@@ -1,7 +1,7 @@
 """Interactions: which subsets μ of the variables interact.
 
-Outside, an interaction is a sorted tuple of feature indices. Inside, a set of them is one packed pair of integer arrays,
-sorted by order and then lexicographically, so that the interactions of one order are a contiguous (p_k, k) block:
+Outside, an interaction is a sorted tuple of feature indices. Inside, a set of them is one packed pair of integer
+arrays, sorted by order and then lexicographically, so that the interactions of one order are a contiguous block:
 
     members: (Σ|μ|,)   indices of all interactions, one after another
     indptr:  (p + 1,)  interaction r is members[indptr[r]:indptr[r + 1]]
@@ -77,7 +77,8 @@ class Interactions:
         """The smallest set that contains every subset (of two or more members) of each interaction."""
         blocks = {k: [self.block(k)] for k in range(2, self.order + 1)}
         for k in range(self.order, 1, -1):
-            whole = np.unique(np.concatenate(blocks[k]), axis=0)
+            rows = np.concatenate(blocks[k])
+            whole = rows[np.unique(_codes(rows, self.n_features), return_index=True)[1]]
             blocks[k] = [whole]
             if k > 2:
                 blocks[k - 1] += [np.delete(whole, j, axis=1) for j in range(k)]
@@ -116,11 +117,7 @@ class Interactions:
         where, block = self.slice(k), self.block(k)
         if not len(block):
             return np.full(len(rows), -1, dtype=np.intp)
-        # Lexicographic order of rows is the numeric order of their base-n codes (exact integers when int64 is too small).
-        code_type: type = np.int64 if self.n_features**k < 2**63 else object
-        powers: np.ndarray = np.array([self.n_features ** (k - 1 - j) for j in range(k)], dtype=code_type)
-        known = (block.astype(code_type) * powers).sum(axis=1)
-        asked = (rows.astype(code_type) * powers).sum(axis=1)
+        known, asked = _codes(block, self.n_features), _codes(rows, self.n_features)
         at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
         return np.where(known[at] == asked, at + where.start, -1).astype(np.intp)
 
@@ -177,6 +174,14 @@ def _all_subsets(n: int, k: int) -> np.ndarray:
         return np.stack(np.triu_indices(n, 1), axis=1)
     flat = np.fromiter((i for mu in combinations(range(n), k) for i in mu), dtype=np.intp, count=k * comb(n, k))
     return flat.reshape(-1, k)
+
+
+def _codes(rows: np.ndarray, n_features: int) -> np.ndarray:
+    """Base-n codes of sorted rows: their numeric order is the lexicographic one (exact also beyond int64)."""
+    k = rows.shape[1]
+    code_type: type = np.int64 if n_features**k < 2**63 else object
+    powers: np.ndarray = np.array([n_features ** (k - 1 - j) for j in range(k)], dtype=code_type)
+    return (rows.astype(code_type) * powers).sum(axis=1)
 
 
 def _canonical(mu: Iterable[Any], n_features: int, position: dict[Any, int]) -> tuple[int, ...]:

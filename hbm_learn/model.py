@@ -49,8 +49,8 @@ class BoltzmannMachine:
         self._packed, self._weights = _pack(couplings, n)
         if self._alphabet.kind == "real" and self._packed.order > 2:
             raise ValueError(
-                f'alphabet "real" takes pair couplings only (got order {self._packed.order}): with higher orders exp(−H) '
-                "has no finite integral. Use an Interval for bounded continuous variables."
+                f'alphabet "real" takes pair couplings only (got order {self._packed.order}): with higher orders '
+                "exp(−H) has no finite integral. Use an Interval for bounded continuous variables."
             )
         for array in (self._h, self._d, self._weights):
             array.setflags(write=False)

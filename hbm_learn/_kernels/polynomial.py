@@ -55,20 +55,6 @@ def hessian(m, members, indptr, weights):
 
 
 @njit(cache=True, nogil=True)
-def hessian_values(m, members, indptr, weights, slots):
-    """The entries of A on a sparse pattern: pair (p, q) of interaction r adds to out[slots[t]], t counting all pairs."""
-    out = np.zeros(slots.max() + 1 if len(slots) else 0)
-    t = 0
-    for r in range(len(indptr) - 1):
-        lo, hi = indptr[r], indptr[r + 1]
-        for p in range(lo, hi):
-            for q in range(p + 1, hi):
-                out[slots[t]] += weights[r] * _product_without(m, members, lo, hi, p, q, -1)
-                t += 1
-    return out
-
-
-@njit(cache=True, nogil=True)
 def third(m, members, indptr, weights):
     """T_ijk = ∂A_ij/∂m_k = Σ_{μ∋i,j,k} J_μ Π_{l∈μ∖ijk} m_l, shape (n, n, n), symmetric, zero on repeated indices."""
     n = len(m)

@@ -21,7 +21,7 @@ class InferenceResult:
     n_iter : iterations, or evaluations of the equations.
     residual : the largest residual of the method's equations at the solution (0 for "exact").
     Lambda : (n,) Λ of the diagonal consistency ("dc"), the Onsager coefficient ("tap"), Λ̂ ("adaptive-tap").
-    interaction_moments, interaction_cumulants : (p,) ⟨Π_{i∈μ} x_i⟩ and the joint cumulants, matching ``model.interactions``.
+    interaction_moments, interaction_cumulants : (p,) ⟨Π_{i∈μ} x_i⟩ and joint cumulants, as ``model.interactions``.
     entropy : −⟨ln P⟩ in nats ("exact").
     m_standard_errors, chi_standard_errors : Monte Carlo errors ("gibbs").
     path : (steps, 3) α, ‖m‖∞-change and ln Z along the continuation, for plots.
