@@ -1,0 +1,1 @@
+"""Inversion: moments or samples → model. One method a file."""

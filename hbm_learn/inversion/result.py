@@ -1,0 +1,40 @@
+"""InversionResult: what every inversion method returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hbm_learn.model import BoltzmannMachine
+
+
+@dataclass(frozen=True, eq=False)
+class InversionResult:
+    """A fitted model with its errors. n variables, p interactions.
+
+    Attributes
+    ----------
+    method : name of the method.
+    model : the fitted BoltzmannMachine.
+    standard_errors, h_standard_errors : (p,), (n,) posterior standard deviations of J_μ and h_i.
+    sampling_errors : (p,) standard deviations of the estimates J_μ over repeated data sets; without a prior they equal
+        ``standard_errors``. J_μ / sampling_errors is N(0, 1) when J_μ = 0, whatever the prior.
+    alpha : {order: prior precision used}.
+    converged, status : whether the certificate is met, and a sentence that says so.
+    n_iter : iterations, or passes over the data.
+    residual : the certificate: the largest gradient entry, the KKT residual or the Newton decrement over p/M.
+    notes : sentences a user should read, such as columns that are collinear.
+    """
+
+    method: str
+    model: BoltzmannMachine
+    standard_errors: np.ndarray
+    h_standard_errors: np.ndarray
+    sampling_errors: np.ndarray
+    alpha: dict[int, float]
+    converged: bool = True
+    status: str = "converged"
+    n_iter: int = 1
+    residual: float = 0.0
+    notes: list[str] = field(default_factory=list)
