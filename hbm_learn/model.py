@@ -5,7 +5,7 @@ P(x) = exp(−H(x)) / Z,   H(x) = − Σ_i h_i x_i + ½ Σ_i d_i x_i² − Σ_μ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations, permutations
 from os import PathLike
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from hbm_learn import _storage
 from hbm_learn._kernels import polynomial
+from hbm_learn._threads import in_threads, row_parts
 from hbm_learn.alphabet import Alphabet
 from hbm_learn.interactions import Interactions
 
@@ -141,14 +142,14 @@ class BoltzmannMachine:
         """H(x) of each row of X, shape (N,)."""
         X = self._rows(X)
         out = -(X @ self._h) + 0.5 * (X**2 @ self._d)
-        return out - polynomial.values_on_rows(X, *self._kernel_args)
+        return out - self._on_rows(polynomial.values_on_rows, X)
 
     def local_fields(self, X: Any) -> np.ndarray:
         """h_i + F_i(x) for each row of X, shape (N, n).
 
         Given the others, P(x_i) ∝ exp(field_i x_i − d_i x_i²/2).
         """
-        return self._h + polynomial.gradients_on_rows(self._rows(X), *self._kernel_args)
+        return self._h + self._on_rows(polynomial.gradients_on_rows, self._rows(X))
 
     def coupling_energy(self, m: np.ndarray) -> float:
         """Σ_μ J_μ Π_{i∈μ} m_i."""
@@ -169,6 +170,10 @@ class BoltzmannMachine:
     @property
     def _kernel_args(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self._packed.members, self._packed.indptr, self._weights
+
+    def _on_rows(self, kernel: Callable[..., np.ndarray], X: np.ndarray) -> np.ndarray:
+        parts = row_parts(len(X), len(X) * len(self._packed.members))
+        return np.concatenate(in_threads(lambda part: kernel(X[part], *self._kernel_args), parts))
 
     def _point(self, m: Any) -> np.ndarray:
         m = np.ascontiguousarray(m, dtype=np.float64)

@@ -7,7 +7,7 @@ interactions, with |μ|ᵏ⁺¹ multiplications for a k-th derivative.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 
 @njit(cache=True, inline="always")
@@ -99,19 +99,19 @@ def third_contract(m, members, indptr, weights, chi_t):
     return G
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@njit(cache=True, nogil=True)
 def values_on_rows(X, members, indptr, weights):
     """Σ_μ J_μ Π_{i∈μ} x_i for each row of X, shape (N,)."""
     out = np.zeros(X.shape[0])
-    for row in prange(X.shape[0]):
+    for row in range(X.shape[0]):
         out[row] = value(X[row], members, indptr, weights)
     return out
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@njit(cache=True, nogil=True)
 def gradients_on_rows(X, members, indptr, weights):
     """F_i(x) for each row of X, shape (N, n)."""
     out = np.empty(X.shape)
-    for row in prange(X.shape[0]):
+    for row in range(X.shape[0]):
         out[row] = gradient(X[row], members, indptr, weights)
     return out

@@ -54,7 +54,7 @@ def invert(
             f"the closed form takes interactions up to order {min(moments.order, MAX_ORDER)} here, got {kept.order}: "
             f"compute Moments with order={kept.order} (at most {MAX_ORDER})."
         )
-    m, C, M = moments.mean, moments.covariance, moments.effective_samples
+    m, C, M = moments.mean, moments.covariance, moments.n_samples
     V = np.diag(C).copy()
     P, alphas, notes = _precision(C, M, alpha, kept.order, moments.feature_names)
 
