@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hbm_learn._validation import check_options, choose
+from hbm_learn.inference.exact import exact
 from hbm_learn.inference.result import InferenceResult
 from hbm_learn.model import BoltzmannMachine
 
-METHODS: dict[str, Callable[..., InferenceResult]] = {}
+METHODS: dict[str, Callable[..., InferenceResult]] = {
+    "exact": exact,
+}
 
 
 def infer(model: BoltzmannMachine, method: str = "dc", **options: Any) -> InferenceResult:
