@@ -1,0 +1,97 @@
+"""Sums of products of few-valued variables by packed bits: 64 samples to a word, AND and popcount.
+
+A variable is a weighted sum of bits, y_i = Σ_b w_b β_ib with β_ib ∈ {0, 1}; plane (i, b) packs β_ib over the samples:
+
+    Σ_samples y_i y_j y_k = Σ_abc w_a w_b w_c |β_ia ∧ β_jb ∧ β_kc|
+
+and so on for any number of factors, repeated ones included. Sums are packed as in ``symmetric``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.extending import intrinsic
+
+
+@intrinsic
+def popcount(typing_context, word):
+    """Number of bits set; the LLVM intrinsic, so that a loop of it becomes vector instructions."""
+
+    def generate(context, builder, signature, args):
+        function = builder.module.declare_intrinsic("llvm.ctpop", [ir.IntType(64)])
+        return builder.call(function, args)
+
+    return types.uint64(types.uint64), generate
+
+
+@njit(cache=True, nogil=True)
+def pack(codes, patterns, n_planes, planes, first_word, last_word):
+    """planes[i, b, w] ← bits of patterns[codes[r, i]] for the 64 rows r of each word w in [first_word, last_word)."""
+    n_rows, n = codes.shape
+    word = np.empty((n_planes, n), dtype=np.uint64)
+    pattern = np.empty(n, dtype=np.uint64)
+    for w in range(first_word, last_word):
+        word[:] = 0
+        for r in range(64 * w, min(64 * w + 64, n_rows)):
+            shift = np.uint64(r - 64 * w)
+            for i in range(n):
+                pattern[i] = patterns[codes[r, i]]
+            for b in range(n_planes):
+                plane = np.uint64(b)
+                for i in range(n):
+                    word[b, i] |= ((pattern[i] >> plane) & np.uint64(1)) << shift
+        for i in range(n):
+            for b in range(n_planes):
+                planes[i, b, w] = word[b, i]
+
+
+@njit(cache=True, nogil=True)
+def _conjunctions(planes, head, lo, hi, out):
+    """out[β] ← AND of one plane of each member of head; β counts the choices of planes, last member fastest."""
+    n_planes = planes.shape[1]
+    count = 1
+    for w in range(hi - lo):
+        out[0, w] = ~np.uint64(0)
+    for member in head:
+        # From the last row down, so that a row is read before it is overwritten.
+        for row in range(count - 1, -1, -1):
+            for b in range(n_planes - 1, -1, -1):
+                for w in range(hi - lo):
+                    out[row * n_planes + b, w] = out[row, w] & planes[member, b, lo + w]
+        count *= n_planes
+
+
+@njit(cache=True, nogil=True)
+def _common(a, b):
+    """Bits set in both a and b."""
+    total = np.uint64(0)
+    for w in range(len(a)):
+        total += popcount(a[w] & b[w])  # type: ignore[call-arg]
+    return np.int64(total)
+
+
+@njit(cache=True, nogil=True)
+def add_products(planes, weights, head_weights, heads, starts, width, out):
+    """out[starts[t] + i] += Σ_samples y_i Π_{j∈heads[t]} y_j for all i ≤ heads[t, 0] (all i for an empty head).
+
+    Parameters
+    ----------
+    planes : (n, B, W) uint64.
+    weights, head_weights : (B,) w_b and (B^(k−1),) their products over the planes of a head.
+    heads : (T, k − 1) non-decreasing members; starts : (T,) where their sums begin in ``out``.
+    width : words taken at a time, so that the planes of all variables stay in cache.
+    """
+    n, _, n_words = planes.shape
+    both = np.empty((len(head_weights), width), dtype=np.uint64)
+    for lo in range(0, n_words, width):
+        hi = min(lo + width, n_words)
+        for t in range(len(heads)):
+            _conjunctions(planes, heads[t], lo, hi, both)
+            bound = heads[t, 0] + 1 if heads.shape[1] else n
+            for i in range(bound):
+                for a in range(len(weights)):
+                    for row in range(len(head_weights)):
+                        count = _common(planes[i, a, lo:hi], both[row, : hi - lo])
+                        out[starts[t] + i] += weights[a] * head_weights[row] * count

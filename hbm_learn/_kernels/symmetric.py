@@ -1,0 +1,190 @@
+"""Symmetric tensors, packed: one entry for each multiset i₁ ≤ i₂ ≤ … ≤ i_k of indices, at
+
+    rank(i₁, …, i_k) = Σ_r C(i_r + r − 1, r),   r = 1 … k,
+
+the colexicographic order, so that i₁ runs fastest and an entry's place does not depend on n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+
+def packed_size(n: int, order: int) -> int:
+    """Number of multisets of ``order`` indices out of n."""
+    return comb(n + order - 1, order)
+
+
+def rank(rows: np.ndarray) -> np.ndarray:
+    """Place of each row of an (r, k) array of non-decreasing indices, shape (r,)."""
+    out = np.zeros(len(rows), dtype=np.int64)
+    for r in range(rows.shape[1]):
+        falling, factorial = np.ones(len(rows), dtype=np.int64), 1
+        for step in range(r + 1):
+            falling *= rows[:, r] + step
+            factorial *= step + 1
+        out += falling // factorial
+    return out
+
+
+def multisets(n: int, order: int) -> np.ndarray:
+    """(packed_size, order) all non-decreasing rows of indices below n, in the order of :func:`rank`."""
+    rows = np.zeros((1, 0), dtype=np.int64)
+    for r in range(order):
+        # The rows of r indices whose last is at most i are a prefix of all, of length packed_size(i + 1, r).
+        counts = [packed_size(i + 1, r) for i in range(n)]
+        prefix = np.concatenate([np.arange(count) for count in counts])
+        rows = np.column_stack([rows[prefix], np.repeat(np.arange(n), counts)])
+    return rows
+
+
+def pack_all(*tensors: Any) -> list[np.ndarray]:
+    """Packed forms of dense symmetric tensors of orders 1, 2, …, checked; those that are None at the end left out."""
+    while tensors[-1] is None:
+        tensors = tensors[:-1]
+    n = np.size(tensors[0])
+    packed = []
+    for k, tensor in enumerate(tensors, start=1):
+        T = np.asarray(tensor, dtype=np.float64)
+        if T.shape != (n,) * k or n == 0:
+            raise ValueError(f"the moments of order {k} have shape {T.shape}; expected {(n,) * k}.")
+        if not np.isfinite(T).all():
+            first = tuple(np.argwhere(~np.isfinite(T))[0].tolist())
+            raise ValueError(f"the moments of order {k} are not finite at {first}.")
+        for axis in range(1, k):
+            if not np.allclose(T, np.swapaxes(T, 0, axis), rtol=1e-7, atol=1e-10 * np.abs(T).max()):
+                raise ValueError(f"the moments of order {k} are not symmetric in their indices.")
+        packed.append(T[tuple(multisets(n, k).T)])
+    return packed
+
+
+def shifted(S0: float, sums: Sequence[np.ndarray], c: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The sums of Π (y − c) of each order, from those of Π y and S0 = Σ 1."""
+    kernels: tuple[Any, ...] = (shift2, shift3, shift4)
+    return sums[0] - c * S0, *(kernels[k - 2](S0, *sums[:k], c) for k in range(2, len(sums) + 1))
+
+
+@njit(cache=True, nogil=True)
+def expand2(packed, n):
+    """Dense (n, n)."""
+    out = np.empty((n, n), dtype=packed.dtype)
+    p = 0
+    for j in range(n):
+        for i in range(j + 1):
+            out[i, j] = out[j, i] = packed[p]
+            p += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def expand3(packed, n):
+    """Dense (n, n, n)."""
+    out = np.empty((n, n, n), dtype=packed.dtype)
+    p = 0
+    for k in range(n):
+        for j in range(k + 1):
+            for i in range(j + 1):
+                out[i, j, k] = out[i, k, j] = out[j, i, k] = packed[p]
+                out[j, k, i] = out[k, i, j] = out[k, j, i] = packed[p]
+                p += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def expand4(packed, n):
+    """Dense (n, n, n, n)."""
+    out = np.empty((n, n, n, n), dtype=packed.dtype)
+    start = 0
+    for l in range(n):
+        size = (l + 1) * (l + 2) * (l + 3) // 6
+        block = expand3(packed[start : start + size], l + 1)
+        start += size
+        for i in range(l + 1):
+            for j in range(l + 1):
+                for k in range(l + 1):
+                    out[i, j, k, l] = out[i, j, l, k] = out[i, l, j, k] = out[l, i, j, k] = block[i, j, k]
+    return out
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _at2(S, i, j):
+    return S[i + j * (j + 1) // 2]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _at3(S, i, j, k):
+    return S[i + j * (j + 1) // 2 + k * (k + 1) * (k + 2) // 6]
+
+
+@njit(cache=True, nogil=True)
+def shift2(S0, S1, S2, c):
+    """Σ (y_i − c_i)(y_j − c_j), packed, from the sums S0 = Σ 1, S1 = Σ y_i, S2 = Σ y_i y_j."""
+    out = np.empty_like(S2)
+    p = 0
+    for j in range(len(c)):
+        for i in range(j + 1):
+            out[p] = S2[p] - c[i] * S1[j] - c[j] * S1[i] + c[i] * c[j] * S0
+            p += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def shift3(S0, S1, S2, S3, c):
+    """Σ (y_i − c_i)(y_j − c_j)(y_k − c_k), packed."""
+    out = np.empty_like(S3)
+    p = 0
+    for k in range(len(c)):
+        for j in range(k + 1):
+            for i in range(j + 1):
+                singles = c[i] * _at2(S2, j, k) + c[j] * _at2(S2, i, k) + c[k] * _at2(S2, i, j)
+                pairs = c[j] * c[k] * S1[i] + c[i] * c[k] * S1[j] + c[i] * c[j] * S1[k]
+                out[p] = S3[p] - singles + pairs - c[i] * c[j] * c[k] * S0
+                p += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def shift4(S0, S1, S2, S3, S4, c):
+    """Σ (y_i − c_i)(y_j − c_j)(y_k − c_k)(y_l − c_l), packed."""
+    out = np.empty_like(S4)
+    p = 0
+    for l in range(len(c)):
+        for k in range(l + 1):
+            for j in range(k + 1):
+                for i in range(j + 1):
+                    singles = (
+                        c[i] * _at3(S3, j, k, l)
+                        + c[j] * _at3(S3, i, k, l)
+                        + c[k] * _at3(S3, i, j, l)
+                        + c[l] * _at3(S3, i, j, k)
+                    )
+                    pairs = (
+                        c[i] * (c[j] * _at2(S2, k, l) + c[k] * _at2(S2, j, l) + c[l] * _at2(S2, j, k))
+                        + c[j] * (c[k] * _at2(S2, i, l) + c[l] * _at2(S2, i, k))
+                        + c[k] * c[l] * _at2(S2, i, j)
+                    )
+                    triples = c[j] * c[k] * (c[l] * S1[i] + c[i] * S1[l]) + c[i] * c[l] * (c[k] * S1[j] + c[j] * S1[k])
+                    out[p] = S4[p] - singles + pairs - triples + c[i] * c[j] * c[k] * c[l] * S0
+                    p += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def pairings(C, n):
+    """C_ij C_kl + C_ik C_jl + C_il C_jk, packed over i ≤ j ≤ k ≤ l, from packed C."""
+    out = np.empty(n * (n + 1) * (n + 2) * (n + 3) // 24, dtype=C.dtype)
+    p = 0
+    for l in range(n):
+        for k in range(l + 1):
+            for j in range(k + 1):
+                for i in range(j + 1):
+                    out[p] = (
+                        _at2(C, i, j) * _at2(C, k, l) + _at2(C, i, k) * _at2(C, j, l) + _at2(C, i, l) * _at2(C, j, k)
+                    )
+                    p += 1
+    return out

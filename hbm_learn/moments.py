@@ -1,0 +1,351 @@
+"""Moments: weighted, mergeable sufficient statistics of samples.
+
+    S_k[i₁ … i_k] = Σ_samples w y_{i₁} … y_{i_k},   x_i = shift_i + scale · y_i,   k = 1 … order
+
+On finite alphabets y is a small integer, and the sums of samples without weights are exact int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from hbm_learn._kernels import symmetric
+from hbm_learn._sums import MAX_WHOLE, Coding, block_sums
+from hbm_learn.alphabet import Alphabet
+from hbm_learn.interactions import Interactions
+from hbm_learn.samples import Samples, check_weights, require_order
+
+MAX_ORDER = 4
+# A dense cumulant beyond this is refused.
+MAX_BYTES = 2**33
+# Entries of one block: bit planes like long blocks, and float64 values of a block should stay small.
+_BLOCK = 2**23
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sufficient statistics of samples up to an order; immutable.
+
+    Build with :meth:`from_samples`, or from exact moments with :meth:`from_distribution`, :meth:`from_raw` or
+    :meth:`from_cumulants`. ``a + b`` is as if the rows had been stacked, to the last bit for integers without weights.
+
+    Attributes
+    ----------
+    alphabet : Alphabet
+    order : the largest order of an interaction whose moments are held, 1 … 4.
+    sums : (S_1, …, S_max(order, 2)), packed as in ``_kernels.symmetric``.
+    total : Σ w, the denominator of the sums.
+    squares : Σ w²; 0 for exact moments.
+    shift, scale : (n,) and number, x = shift + scale · y.
+    feature_names : list of str, or None.
+    """
+
+    alphabet: Alphabet
+    order: int
+    sums: tuple[np.ndarray, ...]
+    total: float
+    squares: float
+    shift: np.ndarray
+    scale: float = 1.0
+    feature_names: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        for array in (*self.sums, self.shift):
+            array.setflags(write=False)
+
+    # ------------------------------------------------------------------ construction
+
+    @classmethod
+    def from_samples(cls, X: Any, order: int = 3, alphabet: Any = "auto", sample_weight: Any = None) -> Moments:
+        """Moments of samples.
+
+        Parameters
+        ----------
+        X : anything ``Samples.check`` takes, a Samples, or an iterator over such blocks of rows; as it can be read once
+            only, the alphabet of an iterator is that of its first block unless it is given.
+        order : 1 … 4.
+        alphabet, sample_weight : as in ``Samples.check``.
+        """
+        if not isinstance(order, (int, np.integer)) or not 1 <= order <= MAX_ORDER:
+            raise ValueError(f"order={order!r}: moments are computed for orders 1 to {MAX_ORDER}.")
+        if hasattr(X, "__iter__") and not hasattr(X, "__len__") and not hasattr(X, "shape"):
+            return _from_iterator(X, int(order), alphabet, sample_weight)
+        if not isinstance(X, Samples):
+            X = Samples.check(X, alphabet, sample_weight, order=order)
+        elif sample_weight is not None or not (isinstance(alphabet, str) and alphabet == "auto"):
+            raise ValueError("X is a Samples, which has its alphabet and weights: give them to Samples.check.")
+        return _from_checked(X, int(order))
+
+    @classmethod
+    def from_distribution(cls, states: Any, probabilities: Any, order: int = 3, alphabet: Any = "auto") -> Moments:
+        """Exact moments of a distribution over the rows of ``states``: those of infinitely many samples."""
+        stats = cls.from_samples(states, order, alphabet, probabilities)
+        sums = tuple(S / stats.total for S in stats.sums)
+        return cls(stats.alphabet, order, sums, 1.0, 0.0, stats.shift, stats.scale, stats.feature_names)
+
+    @classmethod
+    def from_raw(
+        cls,
+        mean: Any,
+        second: Any,
+        third: Any = None,
+        fourth: Any = None,
+        *,
+        alphabet: Any,
+        n_samples: float = np.inf,
+        feature_names: list[str] | None = None,
+    ) -> Moments:
+        """From raw moments ⟨x_i⟩ (n,), ⟨x_i x_j⟩ (n, n), ⟨x_i x_j x_k⟩ (n, n, n), …, repeated indices included."""
+        packed = symmetric.pack_all(mean, second, third, fourth)
+        return cls._exact(packed, np.zeros(len(packed[0])), alphabet, n_samples, feature_names)
+
+    @classmethod
+    def from_cumulants(
+        cls,
+        mean: Any,
+        covariance: Any,
+        third: Any = None,
+        fourth: Any = None,
+        *,
+        alphabet: Any,
+        n_samples: float = np.inf,
+        feature_names: list[str] | None = None,
+    ) -> Moments:
+        """From joint cumulants of orders 1 … 4, dense and symmetric, repeated indices included."""
+        m, *central = symmetric.pack_all(mean, covariance, third, fourth)
+        if len(central) == 3:
+            central[2] = central[2] + symmetric.pairings(central[0], len(m))
+        return cls._exact([np.zeros_like(m), *central], m, alphabet, n_samples, feature_names)
+
+    @classmethod
+    def _exact(
+        cls, moments: list[np.ndarray], shift: np.ndarray, alphabet: Any, n_samples: float, names: list[str] | None
+    ) -> Moments:
+        if not n_samples > 0:
+            raise ValueError(f"n_samples={n_samples}: give the (positive) number of samples, or inf for exact moments.")
+        total, squares = (1.0, 0.0) if np.isinf(n_samples) else (float(n_samples), float(n_samples))
+        sums = tuple(total * S for S in moments)
+        return cls(Alphabet(alphabet), len(sums), sums, total, squares, shift, 1.0, names)
+
+    def __add__(self, other: Moments) -> Moments:
+        if not isinstance(other, Moments):
+            return NotImplemented
+        names = _check_mergeable(self, other)
+        a, b = self, other
+        if a.scale != b.scale or not np.array_equal(a.shift, b.shift):
+            fraction = b.total / (a.total + b.total)
+            centre = (1 - fraction) * a.mean + fraction * b.mean
+            a, b = a._moved(centre), b._moved(centre)
+        total, squares = a.total + b.total, a.squares + b.squares
+        low, high = self.alphabet.bounds
+        largest = MAX_WHOLE if self.alphabet.kind == "real" else (high - low) / a.scale
+        fits = largest ** len(a.sums) * total < 2**63
+        sums = tuple(s + t if fits else s.astype(np.float64) + t for s, t in zip(a.sums, b.sums))
+        return Moments(self.alphabet, self.order, sums, total, squares, a.shift, a.scale, names)
+
+    def _moved(self, centre: np.ndarray) -> Moments:
+        """The same moments in float64, about x = centre and with scale 1."""
+        about, c = self._about_whole(), (centre - self.shift) / self.scale - self._whole
+        sums = tuple(self.scale ** (k + 1) * S for k, S in enumerate(symmetric.shifted(self.total, about, c)))
+        return Moments(self.alphabet, self.order, sums, self.total, self.squares, centre, 1.0, self.feature_names)
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def n_features(self) -> int:
+        return len(self.shift)
+
+    @property
+    def n_samples(self) -> float:
+        """Σ w: the number of rows when there are no weights, inf for exact moments."""
+        return self.total if self.squares else np.inf
+
+    @property
+    def effective_samples(self) -> float:
+        """(Σ w)² / Σ w², for standard errors."""
+        return self.total**2 / self.squares if self.squares else np.inf
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """(n,) ⟨x_i⟩."""
+        return _frozen(self.raw(np.arange(self.n_features)[:, None]))
+
+    @cached_property
+    def second(self) -> np.ndarray:
+        """(n,) ⟨x_i²⟩."""
+        return _frozen(self.raw(np.repeat(np.arange(self.n_features)[:, None], 2, axis=1)))
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """(n, n) C_ij = ⟨x_i x_j⟩ − ⟨x_i⟩⟨x_j⟩, divided by M and not M − 1, as moment matching wants it."""
+        return _frozen(self.cumulant(2))
+
+    def cumulant(self, order: int) -> np.ndarray:
+        """Joint cumulants κ of one order, dense (n,) * order, with repeated indices.
+
+        κ_ijk = ⟨δ_i δ_j δ_k⟩,   κ_ijkl = ⟨δ_i δ_j δ_k δ_l⟩ − C_ij C_kl − C_ik C_jl − C_il C_jk,   δ = x − ⟨x⟩.
+        """
+        n = self.n_features
+        if order == 1:
+            return self.mean.copy()
+        self._require(order)
+        if 8 * n**order > MAX_BYTES:
+            raise ValueError(
+                f"the dense cumulant of order {order} with n = {n} takes {8 * n**order / 2**30:.0f} GiB (limit "
+                f"{MAX_BYTES / 2**30:g}): take the `moments` of the interactions that you need, or fewer variables."
+            )
+        packed = self._central[order - 1]
+        if order == 4:
+            packed = packed - symmetric.pairings(self._central[1], n)
+        expand = {2: symmetric.expand2, 3: symmetric.expand3, 4: symmetric.expand4}[order]
+        return expand(packed * self.scale**order, n)
+
+    def moments(self, interactions: Interactions | Iterable[Iterable[Any]]) -> np.ndarray:
+        """(p,) raw moments ⟨Π_{i∈μ} x_i⟩ of an Interactions, or of tuples of feature indices or names."""
+        if not isinstance(interactions, Interactions):
+            interactions = Interactions.from_tuples(interactions, self.n_features, self.feature_names)
+        if interactions.n_features != self.n_features:
+            raise ValueError(f"interactions among {interactions.n_features} variables, moments of {self.n_features}.")
+        parts = [self.raw(interactions.block(k)) for k in interactions.orders]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def raw(self, rows: np.ndarray) -> np.ndarray:
+        """⟨x_{i₁} … x_{i_k}⟩ for each row of an (r, k) array of indices, repeats allowed, shape (r,).
+
+        Π (shift + scale · y) is expanded over subsets; in whole numbers where all is whole, so with one rounding.
+        """
+        rows = np.sort(np.asarray(rows, dtype=np.int64), axis=1)
+        k = rows.shape[1]
+        self._require(k)
+        shift, scale, total = self._affine(k)
+        out = np.zeros(len(rows), dtype=shift.dtype)
+        for size in range(k + 1):
+            for kept in combinations(range(k), size):
+                rest = [r for r in range(k) if r not in kept]
+                sums = self.sums[size - 1][symmetric.rank(rows[:, kept])] if size else total
+                out += scale**size * sums * np.prod(shift[rows[:, rest]], axis=1)
+        return out / self.total
+
+    def _affine(self, k: int) -> tuple[np.ndarray, float, float]:
+        """(shift, scale, total), as integers if Σ x^k is a sum of integers that int64 holds."""
+        whole = self._is_whole and self.scale == np.rint(self.scale) and (self.shift == np.rint(self.shift)).all()
+        if whole and max(map(abs, self.alphabet.bounds)) ** k * self.total < 2**62:
+            return self.shift.astype(np.int64), int(self.scale), int(self.total)
+        return self.shift, self.scale, self.total
+
+    def _require(self, order: int) -> None:
+        if order > len(self.sums):
+            raise ValueError(
+                f"order {order} was asked of moments up to order {self.order}: compute them with order={order}."
+            )
+
+    # ------------------------------------------------------------------ centring
+
+    @property
+    def _is_whole(self) -> bool:
+        return self.sums[0].dtype.kind == "i"
+
+    @cached_property
+    def _whole(self) -> np.ndarray:
+        """(n,) whole number nearest ⟨y_i⟩ when sums are exact, else 0: moving there is exact, and cancels most."""
+        return np.rint(self.sums[0] / self.total).astype(np.int64) if self._is_whole else np.zeros(self.n_features)
+
+    def _about_whole(self) -> tuple[np.ndarray, ...]:
+        return symmetric.shifted(int(self.total), self.sums, self._whole) if self._is_whole else self.sums
+
+    @cached_property
+    def _central(self) -> tuple[np.ndarray, ...]:
+        """Central moments of y, packed."""
+        averages = tuple(S / self.total for S in self._about_whole())
+        return symmetric.shifted(1.0, averages, averages[0])
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Moments)
+            and (self.alphabet, self.order, self.feature_names) == (other.alphabet, other.order, other.feature_names)
+            and (self.total, self.squares, self.scale) == (other.total, other.squares, other.scale)
+            and all(np.array_equal(s, t) for s, t in zip((*self.sums, self.shift), (*other.sums, other.shift)))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        size = f"n_features={self.n_features}, n_samples={self.n_samples:g}"
+        return f"Moments({size}, order={self.order}, {self.alphabet!r})"
+
+
+# ---------------------------------------------------------------------- from samples
+
+
+def _from_checked(samples: Samples, order: int) -> Moments:
+    require_order(samples.alphabet, order)
+    n, k = samples.n_features, max(order, 2)
+    n_bytes = 8 * symmetric.packed_size(n, k)
+    if n_bytes > MAX_BYTES:
+        raise ValueError(
+            f"the moments of order {k} of n = {n} variables take {n_bytes / 2**30:.0f} GiB (limit "
+            f"{MAX_BYTES / 2**30:g}): lower `order`, or drop variables."
+        )
+    coding = Coding.of(samples.alphabet, k)
+    parts: list[Moments] = []
+    for block, weights in samples.blocks(max(64, _BLOCK // n // 64 * 64)):
+        if weights is not None and not weights.any():
+            continue
+        total, squares = (len(block), len(block)) if weights is None else (weights.sum(), (weights**2).sum())
+        sums, shift = block_sums(block, weights, coding, k)
+        part = Moments(samples.alphabet, order, tuple(sums), total, squares, shift, coding.scale, samples.feature_names)
+        parts = [reduce(Moments.__add__, [*parts, part])]
+    return parts[0]
+
+
+def _from_iterator(blocks: Iterable, order: int, alphabet: Any, sample_weight: Any) -> Moments:
+    weights = None if sample_weight is None else check_weights(sample_weight, len(sample_weight))
+    parts: list[Moments] = []
+    row = 0
+    for block in blocks:
+        samples = Samples.check(block, alphabet, order=order, first_row=row)
+        end = row + samples.n_samples
+        alphabet = samples.alphabet
+        if weights is None or weights[row:end].any():
+            samples = samples if weights is None else samples.reweighted(weights[row:end])
+            parts = [reduce(Moments.__add__, [*parts, _from_checked(samples, order)])]
+        row = end
+    if weights is not None and len(weights) != row:
+        raise ValueError(f"sample_weight has {len(weights)} entries, but the blocks of X have {row} rows.")
+    if not parts:
+        raise ValueError("X is an iterator that gave no block of samples.")
+    return parts[0]
+
+
+def _check_mergeable(a: Moments, b: Moments) -> list[str] | None:
+    """The feature names of a + b."""
+    for what, mine, other in (
+        ("variables", a.n_features, b.n_features),
+        ("order", a.order, b.order),
+        ("alphabet", a.alphabet, b.alphabet),
+    ):
+        if mine != other:
+            raise ValueError(
+                f"moments of different {what} cannot be merged: {mine} and {other}. Compute both with the same "
+                "columns, `order` and (explicit) `alphabet`."
+            )
+    if not (a.squares and b.squares):
+        raise ValueError("exact moments (n_samples = inf) cannot be merged: they have no weight beside other samples.")
+    if a.feature_names is not None and b.feature_names is not None and a.feature_names != b.feature_names:
+        i = next(i for i, (x, y) in enumerate(zip(a.feature_names, b.feature_names)) if x != y)
+        raise ValueError(
+            f"moments of different features cannot be merged: column {i} is {a.feature_names[i]!r} in one and "
+            f"{b.feature_names[i]!r} in the other."
+        )
+    return b.feature_names if a.feature_names is None else a.feature_names
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
