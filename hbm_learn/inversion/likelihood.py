@@ -1,0 +1,117 @@
+"""Maximum likelihood (posterior mode with a prior), from moments alone.
+
+    max_θ  L(θ) = θ·t̄ − ln Z(θ) − penalty(θ),     ∂L/∂θ = t̄ − ⟨t⟩_θ − penalty',     −∂²L/∂θ² = F(θ) + ridge
+
+L is concave. While the states can be listed, ⟨t⟩ and the Fisher matrix F = Cov(t) are exact, from the table of all
+states; beyond that they are averages over Gibbs chains.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hbm_learn.inference.states import StateTable
+from hbm_learn.interactions import Interactions
+from hbm_learn.inversion import newton
+from hbm_learn.inversion.prior import Prior
+from hbm_learn.inversion.result import InversionResult
+from hbm_learn.inversion.target import Target
+from hbm_learn.model import BoltzmannMachine
+
+if TYPE_CHECKING:
+    from hbm_learn.moments import Moments
+
+
+def fit(
+    moments: Moments,
+    interactions: Interactions,
+    start: BoltzmannMachine | None,
+    prior: Prior,
+    *,
+    tol: float = 1e-10,
+    max_iter: int = 100,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> InversionResult:
+    """The maximum of L over h, d (unless two-valued) and the couplings of ``interactions``.
+
+    Parameters
+    ----------
+    moments : Moments of the order of the interactions, or above; n_samples may be infinite (exact moments).
+    interactions : which J_μ there are.
+    start : where to begin, such as the closed form; independence if it is None, or better.
+    prior : α of each order, fixed; see ``prior.learn`` for empirical Bayes.
+    tol : largest entry of the (sub)gradient of L at which the fit has converged.
+    max_iter : Newton steps at most.
+    random_state, n_jobs : of the Gibbs chains, where there are some.
+    verbose : 1 prints a line for each step.
+    """
+    target = Target.of(moments, interactions, prior)
+    first = _best_start(target, start)
+    found = newton.maximise(
+        lambda theta: Point.at(target, theta), first, target.lasso, tol=tol, max_iter=max_iter, verbose=verbose
+    )
+    point = found.point
+    assert isinstance(point, Point)
+    return target.result(
+        point.theta,
+        point.fisher,
+        converged=found.converged,
+        status=found.status if found.runaway is None else _boundary(target, found),
+        n_iter=found.n_iter,
+        residual=found.residual,
+    )
+
+
+class Point:
+    """L at θ (without its ℓ1 part) and its derivatives, exactly, from one table of all states."""
+
+    def __init__(self, target: Target, theta: np.ndarray, table: StateTable):
+        self.target, self.theta, self.table = target, theta, table
+        self.value = float(theta @ (target.t - 0.5 * target.ridge * theta) - table.log_partition)
+
+    @classmethod
+    def at(cls, target: Target, theta: np.ndarray) -> Point | None:
+        try:
+            return cls(target, theta, StateTable(target.model(theta)))
+        except ValueError:  # the energies exceed float64: too long a step
+            return None
+
+    @cached_property
+    def gradient(self) -> np.ndarray:
+        """t̄ − ⟨t⟩ − ridge θ, (P,)."""
+        return self.target.t - self.table.statistics(self.target.interactions) - self.target.ridge * self.theta
+
+    @cached_property
+    def fisher(self) -> np.ndarray:
+        """F = Cov(t), (P, P)."""
+        return self.table.fisher(self.target.interactions)
+
+    @property
+    def curvature(self) -> np.ndarray:
+        """F + ridge, (P, P)."""
+        H = self.fisher.copy()
+        H[np.diag_indices_from(H)] += self.target.ridge
+        return H
+
+
+def _best_start(target: Target, start: BoltzmannMachine | None) -> Point:
+    """The better of ``start`` and independence: far from its range of validity the closed form is worse than nothing."""
+    plain = Point(target, target.independent(), StateTable(target.model(target.independent())))
+    given = None if start is None else Point.at(target, target.parameters(start))
+    return plain if given is None or given.value < plain.value else given
+
+
+def _boundary(target: Target, found: newton.Maximum) -> str:
+    r = found.runaway
+    assert r is not None
+    free = (target.ridge + target.lasso)[target.n_free :] == 0.0
+    remedy = "give alpha > 0: a prior keeps every coupling finite" if free.any() else "drop the variable"
+    return (
+        f"the likelihood has no finite maximum: {target.label(r)} still grows ({found.point.theta[r]:.3g} after "
+        f"{found.n_iter} steps), as when some combination of values never occurs in the data; {remedy}."
+    )

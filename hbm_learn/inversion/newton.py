@@ -1,0 +1,185 @@
+"""Newton's method for a smooth concave function less an ℓ1 penalty. It knows nothing of spins.
+
+    max_θ  L(θ) − Σ_r lasso_r |θ_r|,     step:  max_δ  g·δ − ½ δ'Hδ − Σ_r lasso_r |θ_r + δ_r|
+
+with g = ∂L/∂θ and H = −∂²L/∂θ². Without ℓ1 the step is H⁻¹g, and a factor of H is kept for another step while each
+step makes the gradient ten times smaller: steps then cost a gradient and no matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import linalg
+
+from hbm_learn._kernels.quadratic import coordinate_ascent
+
+# A step is small if no parameter moves by more than this (absolute and relative).
+_SMALL = 1e-6
+# Steps granted after the gradient has vanished, for parameters to come to rest.
+_PATIENCE = 3
+_ROUNDING = 1e-14
+
+
+class Point(Protocol):
+    """L and its derivatives at one θ; all but the value are computed when asked for."""
+
+    theta: np.ndarray
+    value: float
+
+    @property
+    def gradient(self) -> np.ndarray: ...
+
+    @property
+    def curvature(self) -> np.ndarray:
+        """H, (P, P) positive semidefinite."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """Where the iteration ended: ``runaway`` is the parameter that still moved when the gradient had vanished."""
+
+    point: Point
+    converged: bool
+    status: str
+    n_iter: int
+    residual: float
+    runaway: int | None = None
+
+
+def maximise(
+    at: Callable[[np.ndarray], Point | None],
+    start: Point,
+    lasso: np.ndarray,
+    *,
+    tol: float,
+    max_iter: int,
+    verbose: int = 0,
+) -> Maximum:
+    """Damped Newton from ``start``.
+
+    Parameters
+    ----------
+    at : θ → Point, or None where L is not finite.
+    lasso : (P,) ℓ1 penalties.
+    tol : largest entry of the subgradient at which to stop; the last step must be small as well, which it is not when
+        there is no finite maximum.
+    """
+    point, model, previous, rest = start, None, np.inf, 0
+    for n_iter in range(max_iter + 1):
+        g = subgradient(point.theta, point.gradient, lasso)
+        residual = float(np.abs(g).max(initial=0.0))
+        if model is None or residual > 0.1 * previous or residual <= tol:
+            model = _Quadratic(point.curvature, lasso)
+        step = model.step(point)
+        moving = np.abs(step) - _SMALL * (1.0 + np.abs(point.theta))
+        if verbose:
+            print(
+                f"Newton {n_iter}: objective {point.value:.12g}, gradient {residual:.2g}, step {np.abs(step).max():.2g}"
+            )
+        if residual <= tol:
+            if moving.max(initial=0.0) <= 0.0:
+                return Maximum(point, True, "converged", n_iter, residual)
+            rest += 1
+            if rest > _PATIENCE:
+                return Maximum(point, False, "no finite maximum", n_iter, residual, int(np.argmax(moving)))
+        if n_iter == max_iter:
+            break
+        trial = _search(at, point, step, g, lasso)
+        if trial is None:
+            status = (
+                f"stopped at the rounding error of the objective, where the gradient is {residual:.2g} (tol={tol:g})."
+            )
+            return Maximum(point, False, status, n_iter, residual)
+        previous, point = residual, trial
+    status = (
+        f"not converged in {max_iter} steps: the gradient is {residual:.2g} (tol={tol:g}); raise max_iter or alpha."
+    )
+    return Maximum(point, False, status, max_iter, residual)
+
+
+def subgradient(theta: np.ndarray, g: np.ndarray, lasso: np.ndarray) -> np.ndarray:
+    """The smallest element of ∂(L − ℓ1): zero exactly at the maximum."""
+    at_zero = np.sign(g) * np.maximum(np.abs(g) - lasso, 0.0)
+    return np.where((theta == 0.0) & (lasso > 0.0), at_zero, g - lasso * np.sign(theta))
+
+
+class _Quadratic:
+    """The model of L around a point, and its maximum."""
+
+    def __init__(self, H: np.ndarray, lasso: np.ndarray):
+        self.H, self.lasso = H, lasso
+        self.factored = None if lasso.any() else factor(H)
+
+    def step(self, point: Point) -> np.ndarray:
+        if self.factored is not None:
+            return solve(self.factored, point.gradient)
+        return coordinate_ascent(self.H, point.gradient, point.theta, self.lasso, 1e-12, 1000)
+
+
+def _search(
+    at: Callable[[np.ndarray], Point | None], point: Point, step: np.ndarray, g: np.ndarray, lasso: np.ndarray
+) -> Point | None:
+    """The first of 1, ½, … of the step that gains enough, or that keeps the value and lowers the gradient."""
+
+    def value(p: Point) -> float:
+        return p.value - float(lasso @ np.abs(p.theta))
+
+    old = value(point)
+    slack = _ROUNDING * (1.0 + abs(old)) * len(g) ** 0.5
+    promised = float(point.gradient @ step - lasso @ (np.abs(point.theta + step) - np.abs(point.theta)))
+    length = 1.0
+    for _ in range(60):
+        trial = at(point.theta + length * step)
+        if trial is not None:
+            gain = value(trial) - old
+            if gain >= 1e-4 * length * promised and promised > slack:
+                return trial
+            if gain >= -slack and promised <= slack:
+                better = subgradient(trial.theta, trial.gradient, lasso)
+                return trial if np.abs(better).max() < np.abs(g).max() else None
+            # The maximum of the parabola through both values and the slope, kept within bounds.
+            curved = 0.5 * length * promised / max(length * promised - gain, 1e-300)
+            length *= min(max(curved, 0.1), 0.5)
+        else:
+            length *= 0.1
+    return None
+
+
+# ---------------------------------------------------------------------- positive definite matrices
+
+
+def factor(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(L, scale): diag(scale) H diag(scale) = L L' with unit diagonal; a singular H is lifted by the least that works."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
+    lift = 0.0
+    while True:
+        scaled = H * scale
+        scaled *= scale[:, None]
+        scaled[np.diag_indices_from(scaled)] = 1.0 + lift
+        try:
+            return linalg.cholesky(scaled, lower=True, overwrite_a=True, check_finite=False), scale
+        except linalg.LinAlgError:
+            lift = max(1e-13, 10.0 * lift)
+
+
+def solve(factored: tuple[np.ndarray, np.ndarray], g: np.ndarray) -> np.ndarray:
+    """H⁻¹ g."""
+    L, scale = factored
+    return scale * linalg.cho_solve((L, True), scale * g, check_finite=False)
+
+
+def inverse(H: np.ndarray) -> np.ndarray:
+    """H⁻¹, symmetric."""
+    L, scale = factor(H)
+    S, info = linalg.lapack.dpotri(L, lower=1, overwrite_c=1)
+    assert info == 0  # a Cholesky factor has no zero on its diagonal
+    S = np.tril(S)
+    S += np.tril(S, -1).T
+    S *= scale
+    S *= scale[:, None]
+    return S

@@ -1,0 +1,220 @@
+"""Maximum likelihood from moments: against brute force, and against published fits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle import ALPHABETS, distribution, random_model
+from scipy import optimize
+
+from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
+from hbm_learn.inversion import diagonal, likelihood
+from hbm_learn.inversion.prior import Prior
+from hbm_learn.inversion.target import Target
+
+FLAT = Prior({2: 0.0, 3: 0.0, 4: 0.0})
+
+
+def exact_moments(model: BoltzmannMachine, order: int) -> Moments:
+    states, p, _ = distribution(model)
+    return Moments.from_distribution(states, p, max(order, 1), model.alphabet)
+
+
+def statistics(states: np.ndarray, interactions: Interactions, binary: bool) -> np.ndarray:
+    """(N, P) t of each state, by its definition."""
+    squares = [] if binary else [-0.5 * states**2]
+    products = np.array([[np.prod(x[list(mu)]) for mu in interactions.tuples] for x in states])
+    return np.hstack([states, *squares, products.reshape(len(states), len(interactions))])
+
+
+def parameters(model: BoltzmannMachine) -> np.ndarray:
+    d = [] if model.alphabet.is_binary else [model.d]
+    return np.concatenate([model.h, *d, model.weights])
+
+
+def brute_force(model: BoltzmannMachine, moments: Moments, alpha: float, l1_ratio: float = 0.0):
+    """θ → (−L, −∂L/∂θ) by a loop over states, with t̄ from the moments; and t of all states."""
+    states, _, _ = distribution(model)
+    interactions = model.packed
+    T = statistics(states, interactions, model.alphabet.is_binary)
+    second = [] if model.alphabet.is_binary else [-0.5 * moments.second]
+    target = np.concatenate([moments.mean, *second, moments.moments(interactions)])
+    penalised = np.arange(len(target)) >= len(target) - len(interactions)
+    ridge = np.where(penalised, alpha * (1 - l1_ratio) / moments.n_samples, 0.0)
+
+    def objective(theta):
+        exponent = T @ theta
+        top = exponent.max()
+        w = np.exp(exponent - top)
+        p = w / w.sum()
+        value = theta @ target - top - np.log(w.sum()) - 0.5 * ridge @ theta**2
+        return -value, p @ T + ridge * theta - target
+
+    return objective, T
+
+
+def sampled(model: BoltzmannMachine, n: int, order: int, seed: int = 0) -> Moments:
+    return Moments.from_samples(sample(model, n, "exact", random_state=seed), order, model.alphabet)
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS.values(), ids=ALPHABETS)
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_recovers_the_model_from_exact_moments(alphabet, order):
+    model = random_model(5 if len(alphabet) == 2 else 4, order, alphabet, 0.8 / max(alphabet) ** order, seed=order)
+    result = likelihood.fit(exact_moments(model, order), model.packed, None, FLAT)
+    assert result.converged, result.status
+    assert result.residual <= 1e-10
+    target = Target.of(exact_moments(model, order), model.packed, FLAT)
+    np.testing.assert_allclose(target.parameters(result.model), target.parameters(model), atol=1e-8)
+    np.testing.assert_array_equal(result.standard_errors, 0.0)  # infinitely many samples
+
+
+@pytest.mark.parametrize("strength", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("start", ["closed form", "independence", "far away"])
+def test_arrives_from_any_start(strength, start):
+    model = random_model(7, 3, (-1, 1), strength, seed=3)
+    moments = sampled(model, 5000, 3)
+    first = {
+        "closed form": diagonal.invert(moments, model.packed).model,
+        "independence": None,
+        "far away": random_model(7, 3, (-1, 1), 6.0, seed=8),
+    }[start]
+    result = likelihood.fit(moments, model.packed, first, Prior({2: 1.0, 3: 1.0}))
+    assert result.converged, result.status
+    assert result.residual <= 1e-10
+    objective, _ = brute_force(model, moments, 1.0)
+    assert np.abs(objective(parameters(result.model))[1]).max() < 2e-10
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS.values(), ids=ALPHABETS)
+@pytest.mark.parametrize("alpha", [0.0, 3.0])
+def test_is_the_optimum_of_scipy(alphabet, alpha):
+    model = random_model(4, 3, alphabet, 0.8 / max(alphabet) ** 2, seed=5)
+    moments = sampled(model, 2000, 3)
+    objective, _ = brute_force(model, moments, alpha)
+    result = likelihood.fit(moments, model.packed, None, Prior({2: alpha, 3: alpha}))
+    theta = parameters(result.model)
+    reference = optimize.minimize(objective, np.zeros(len(theta)), jac=True, method="BFGS", options={"gtol": 1e-7})
+    assert objective(theta)[0] <= reference.fun + 1e-14
+    np.testing.assert_allclose(theta, reference.x, atol=1e-3)
+
+
+@pytest.mark.parametrize("alphabet", [(-1, 1), (-1, 0, 1)])
+@pytest.mark.parametrize("alpha", [0.0, 20.0])
+def test_errors_are_inverse_fisher_by_brute_force(alphabet, alpha):
+    model = random_model(4, 3, alphabet, 0.8, seed=6)
+    moments = sampled(model, 500, 3)
+    result = likelihood.fit(moments, model.packed, None, Prior({2: alpha, 3: alpha}))
+    states, p, _ = distribution(result.model)
+    T = statistics(states, model.packed, len(alphabet) == 2)
+    MF = 500 * np.cov(T.T, aweights=p, ddof=0)
+    precision = np.diag(np.arange(len(MF)) >= len(MF) - len(model.packed)) * alpha
+    S = np.linalg.inv(MF + precision)
+    n, p_J = model.n_features, len(model.packed)
+    np.testing.assert_allclose(result.standard_errors, np.sqrt(np.diag(S)[-p_J:]), rtol=1e-7)
+    np.testing.assert_allclose(result.h_standard_errors, np.sqrt(np.diag(S)[:n]), rtol=1e-7)
+    np.testing.assert_allclose(result.sampling_errors, np.sqrt(np.diag(S @ MF @ S)[-p_J:]), rtol=1e-7)
+
+
+@pytest.mark.parametrize(("old", "new"), [((-1, 1), (0, 1)), ((-1, 0, 1), (0, 1, 2)), ((-1, 1), (2, 7))])
+def test_a_change_of_alphabet_changes_the_parameters_only(old, new):
+    model = random_model(5, 3, old, 0.7, seed=7)
+    X = sample(model, 3000, "exact", random_state=1)
+    (s, t) = np.polyfit(old, new, 1)
+    Y = np.rint(s * X + t).astype(int)
+    fits = [
+        likelihood.fit(Moments.from_samples(Z, 3, values), model.packed, None, FLAT)
+        for Z, values in ((X, old), (Y, new))
+    ]
+    rewritten = fits[1].model.with_alphabet(old)
+    np.testing.assert_allclose(parameters(rewritten), parameters(fits[0].model), atol=1e-7)
+
+
+@pytest.mark.parametrize("alphabet", [(-1, 1), (-1, 0, 1)])
+def test_l1_meets_its_optimality_conditions_and_selects(alphabet):
+    model = random_model(6 if len(alphabet) == 2 else 5, 2, alphabet, 0.5, seed=9)
+    moments = sampled(model, 1000, 2)
+    result = likelihood.fit(moments, model.packed, None, Prior({2: 30.0}, l1_ratio=1.0))
+    assert result.converged, result.status
+    objective, _ = brute_force(model, moments, 30.0, l1_ratio=1.0)
+    J, p = result.model.weights, len(model.packed)
+    gradient = -objective(parameters(result.model))[1]
+    np.testing.assert_allclose(gradient[:-p], 0.0, atol=1e-9)
+    zero = J == 0
+    assert 0 < zero.sum() < p
+    np.testing.assert_allclose(gradient[-p:][~zero], 0.03 * np.sign(J[~zero]), atol=1e-9)
+    assert (np.abs(gradient[-p:][zero]) <= 0.03 + 1e-9).all()
+    assert (result.standard_errors[zero] == 0).all()
+    assert (result.standard_errors[~zero] > 0).all()
+
+
+def test_some_interactions_match_their_own_moments_only():
+    model = random_model(6, 3, (-1, 1), 0.8, seed=11)
+    moments = sampled(model, 4000, 3)
+    some = Interactions.from_tuples([(0, 1), (2, 4), (1, 3, 5)], 6)
+    result = likelihood.fit(moments, some, model, FLAT)
+    states, p, _ = distribution(result.model)
+    T = statistics(states, some, True)
+    np.testing.assert_allclose(p @ T, np.r_[moments.mean, moments.moments(some)], atol=1e-9)
+
+
+# ---------------------------------------------------------------------- boundary data
+
+
+def never_together(rng) -> np.ndarray:
+    X = rng.choice([-1, 1], (300, 4))
+    X[(X[:, 0] == 1) & (X[:, 1] == 1), 1] = -1
+    return X
+
+
+def identical(rng) -> np.ndarray:
+    X = rng.choice([-1, 1], (300, 4))
+    X[:, 2] = X[:, 0]
+    return X
+
+
+@pytest.mark.parametrize("data", [never_together, identical])
+@pytest.mark.parametrize("order", [2, 3])
+def test_data_on_the_boundary(data, order):
+    X = data(np.random.default_rng(0))
+    moments, interactions = Moments.from_samples(X, order, (-1, 1)), Interactions.upto(order, 4)
+    flat = likelihood.fit(moments, interactions, None, FLAT)
+    assert not flat.converged
+    assert "alpha > 0" in flat.status
+    assert "no finite maximum" in flat.status
+    for values in (flat.model.weights, flat.model.h, flat.standard_errors, flat.sampling_errors):
+        assert np.isfinite(values).all()
+    assert flat.n_iter < 60
+    assert np.abs(flat.model.weights).max() < 50
+    prior = likelihood.fit(moments, interactions, None, Prior({2: 1.0, 3: 1.0}))
+    assert prior.converged, prior.status
+
+
+def test_bad_input_says_what_to_do():
+    moments = sampled(random_model(4, 2, (-1, 1), 0.5, seed=1), 100, 2)
+    with pytest.raises(ValueError, match="order=3"):
+        likelihood.fit(moments, Interactions.upto(3, 4), None, FLAT)
+    with pytest.raises(ValueError, match="alphabet"):
+        likelihood.fit(moments, Interactions.upto(2, 4), random_model(4, 2, (0, 1), 0.5, seed=1), FLAT)
+
+
+# ---------------------------------------------------------------------- statistics
+
+
+def coverage(model: BoltzmannMachine, n_samples: int, n_sets: int, shrink: float = 1.0) -> float:
+    """Share of nominal 95 % intervals J ± 1.96 se that hold the true coupling, over data sets."""
+    hits = []
+    for seed in range(n_sets):
+        moments = sampled(model, n_samples, model.order, seed)
+        result = likelihood.fit(moments, model.packed, model, FLAT)
+        hits.append(np.abs(result.model.weights - model.weights) < 1.96 * shrink * result.standard_errors)
+    return float(np.mean(hits))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strength", [0.3, 0.8])
+@pytest.mark.parametrize("order", [2, 3])
+def test_coverage(strength, order):
+    model = datasets.make_random(8, {k: strength / 8 ** ((k - 1) / 2) for k in range(2, order + 1)}, random_state=order)
+    assert 0.93 < coverage(model, 5000, 200) < 0.97
+    assert not 0.93 < coverage(model, 5000, 50, shrink=0.8) < 0.97  # the battery can tell errors that are 20 % off
