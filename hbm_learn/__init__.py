@@ -5,13 +5,28 @@ The path of data::
     samples ──► moments ──► inversion ──► model ──► inference (moments, log Z)
                                             └─────► sampling  (samples)
 
-Each stage is an entry point of its own.
+``HBM`` is a facade over these stages; each stage is an entry point of its own.
 """
 
+from hbm_learn import datasets
 from hbm_learn.alphabet import Alphabet, Interval
+from hbm_learn.estimator import HBM
+from hbm_learn.inference import infer
 from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.moments import Moments
+from hbm_learn.sampling import sample
 
 __version__ = "0.1.0"
 
-__all__ = ["Alphabet", "BoltzmannMachine", "Interactions", "Interval"]
+__all__ = [
+    "HBM",
+    "Alphabet",
+    "BoltzmannMachine",
+    "Interactions",
+    "Interval",
+    "Moments",
+    "datasets",
+    "infer",
+    "sample",
+]

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array
 
 
@@ -108,3 +109,28 @@ def _stacked(tables: list[Table], first_row: int) -> Table:
         return tables[edges.index(lo)].read(0, hi - lo).astype(dtype, copy=False)
 
     return Table((edges[-1], tables[0].shape[1]), dtype, tables[0].names, read, edges, first_row)
+
+
+def complete_rows(X: Any, sample_weight: Any) -> tuple[Any, Any, int]:
+    """X and its weights without the rows that contain NaN, and how many those are. Dask arrays are left as they are."""
+    if hasattr(X, "isna"):
+        incomplete = np.asarray(X.isna().any(axis=1))
+    elif isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
+        incomplete = np.isnan(X).any(axis=1)
+    else:
+        return X, sample_weight, 0
+    n_dropped = int(incomplete.sum())
+    if not n_dropped:
+        return X, sample_weight, 0
+    kept = np.flatnonzero(~incomplete)
+    if not kept.size:
+        raise ValueError("Input X contains NaN in every row: no complete row is left to fit.")
+    weights = None if sample_weight is None else np.asarray(sample_weight)[kept]
+    return _safe_indexing(X, kept), weights, n_dropped
+
+
+def like_input(values: np.ndarray, X: Any) -> Any:
+    """A data frame with the index and columns of X if X is one, else the array."""
+    if hasattr(X, "columns") and hasattr(X, "index"):
+        return type(X)(values, index=X.index, columns=X.columns)
+    return values

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 from numba import config
@@ -26,4 +27,4 @@ def row_parts(n_rows: int, n_operations: int) -> list[slice]:
     """Slices of the rows, one for all if the work is small (under about 10⁶ operations), eight otherwise."""
     n_parts = 1 if n_operations < 10**6 else min(8, n_rows)
     edges = [n_rows * part // n_parts for part in range(n_parts + 1)]
-    return [slice(lo, hi) for lo, hi in zip(edges[:-1], edges[1:])]
+    return [slice(lo, hi) for lo, hi in pairwise(edges)]

@@ -96,6 +96,10 @@ class Alphabet:
             raise ValueError(f"the alphabet {self} has no finite number of values.")
         return len(self.values)
 
+    def enumerable(self, n_features: int, limit: int) -> bool:
+        """Whether n variables on this alphabet have at most ``limit`` states in all."""
+        return self.is_finite and bool(n_features * np.log(self.size) <= np.log(limit) + 1e-9)
+
     @property
     def is_binary(self) -> bool:
         """Two values: x² is affine in x, so neither d nor c adds anything."""

@@ -56,7 +56,7 @@ def fill_missing(model: BoltzmannMachine, X: np.ndarray) -> np.ndarray:
         if model.alphabet.kind == "real":
             X[np.ix_(rows, hidden)] = _gaussian_means(model, X[rows], hidden)
         elif model.alphabet.is_finite and model.alphabet.size ** len(hidden) <= MAX_COMPLETIONS:
-            best = [_marginals(model, X[rows], hidden, i).argmax(axis=1) for i in hidden]
+            best = [_marginals(model, X[rows], hidden, int(i)).argmax(axis=1) for i in hidden]
             X[np.ix_(rows, hidden)] = model.alphabet.nodes[np.stack(best, axis=1)]
         else:
             for row in rows:

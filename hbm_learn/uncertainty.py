@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 
+from hbm_learn.inference.exact import StateTable
 from hbm_learn.interactions import Interactions
+from hbm_learn.inversion import diagonal
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.moments import Moments
 
-if TYPE_CHECKING:
-    pass
+# Models with more states are judged by the corrections to the closed form.
+MAX_TRUST_STATES = 2**14
 
 
 def intervals(result: InversionResult, level: float = 0.95) -> np.ndarray:
@@ -57,3 +59,82 @@ class Tests:
         found = self.q_values <= level
         blocks = [self.interactions.block(k)[found[self.interactions.slice(k)]] for k in self.interactions.orders]
         return Interactions.from_blocks(blocks, self.interactions.n_features).closure()
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far to believe a fit.
+
+    Attributes
+    ----------
+    discrepancy : root mean square, over the moments that the model fits, of (model − data) in standard errors of the
+        data; None where the model's moments are too costly.
+    bias : root mean square, over the couplings, of the closed form's bias at the fitted model in standard errors; None
+        where there is no way to tell.
+    message : a sentence.
+    warning : the sentence if it should be raised as a warning, else "".
+    """
+
+    discrepancy: float | None
+    bias: float | None
+    message: str
+    warning: str = ""
+
+    @classmethod
+    def of(cls, result: InversionResult, moments: Moments) -> Trust:
+        """Judge a fit by its own re-inferred moments (exact on small models) and by the closed form applied to them.
+
+        On larger models the bias is that of the pairs, by the first corrections to the closed form.
+        """
+        discrepancy, bias = _exact_checks(result, moments)
+        if bias is None:
+            bias = _bias_by_corrections(result, moments)
+        if bias is None:
+            return cls(discrepancy, None, "The bias of the closed form is not known for this model.")
+        size = f"the bias of the closed form is about {bias:.2g} times the standard errors"
+        if result.method != "diagonal":
+            fit = "" if discrepancy is None else f"The moments fit to {discrepancy:.2g} standard errors; "
+            return cls(discrepancy, bias, f"{fit}{size} here, and was removed by refine={result.method!r}.")
+        if bias <= 1.0:
+            return cls(discrepancy, bias, f"The closed form can be trusted: {size}.")
+        message = f'{size[0].upper()}{size[1:]}: do not rely on it; use refine="auto".'
+        return cls(discrepancy, bias, message, message)
+
+
+def _exact_checks(result: InversionResult, moments: Moments) -> tuple[float | None, float | None]:
+    model = result.model
+    if model.alphabet.kind == "real":
+        return 0.0, 0.0
+    if not model.alphabet.enumerable(model.n_features, MAX_TRUST_STATES) or not np.isfinite(moments.n_samples):
+        return None, None
+    table = StateTable(model)
+    states = table.states(np.arange(len(table.p)))
+    fitted = Moments.from_distribution(states, table.p, moments.order, model.alphabet)
+    t = np.concatenate([fitted.mean - moments.mean, fitted.moments(model.packed) - moments.moments(model.packed)])
+    fisher = table.fisher(model.packed)
+    keep = np.r_[0 : model.n_features, len(fisher) - len(model.weights) : len(fisher)]
+    errors = np.sqrt(np.diag(fisher)[keep] / moments.n_samples)
+    again = diagonal.invert(fitted, model.packed, alpha=0.0).model
+    return _rms(t / errors), _rms((again.weights - model.weights) / _likelihood_errors(result))
+
+
+def _likelihood_errors(result: InversionResult) -> np.ndarray:
+    """Standard errors without the prior: s²/(1 − α s²), see ``prior``."""
+    alpha = np.array([result.alpha[len(mu)] for mu in result.model.packed.tuples])
+    variance = result.standard_errors**2
+    return np.sqrt(variance / np.maximum(1.0 - alpha * variance, 1e-6))
+
+
+def _bias_by_corrections(result: InversionResult, moments: Moments) -> float | None:
+    """Only the pairs: what the second-order and two-spin corrections would add to them."""
+    model, alphabet = result.model, result.model.alphabet
+    if not alphabet.is_binary or not model.packed.slice(2).stop:
+        return None
+    J3 = model.tensor(3) if model.order >= 3 else None
+    correction = diagonal.correct_pairs(J3, moments.mean, moments.covariance, alphabet)
+    pairs = model.packed.slice(2)
+    return _rms(correction[tuple(model.packed.block(2).T)] / _likelihood_errors(result)[pairs])
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2))) if len(values) else 0.0

@@ -1,1 +1,1 @@
-"""Inversion: moments or samples → model. One method a file."""
+"""Inversion: moments or samples → model. One method a file; ``refinement`` is their registry."""

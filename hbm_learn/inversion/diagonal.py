@@ -13,7 +13,7 @@ because χ⁻¹ = diag(1/V + Λ) − A(m) (Eq. susceptibility_I-SusP_higher-orde
 from __future__ import annotations
 
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from hbm_learn.inversion import covariance
 from hbm_learn.inversion.prior import check_alpha
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.model import BoltzmannMachine
-
-if TYPE_CHECKING:
-    from hbm_learn.moments import Moments
+from hbm_learn.moments import Moments
 
 MAX_ORDER = 4
 
@@ -42,7 +40,7 @@ def invert(
         the whole set; those left out count as zero, and h, d are chosen so that the diagonal-consistent equations of
         the narrowed model return m and v.
     alpha : prior precision of the couplings: a number, {order: number}, or "auto" (learnt, one for each order).
-    corrections : add the second-order Plefka and the two-spin terms (see ``_correct_pairs``) to the pair couplings.
+    corrections : add the second-order Plefka and the two-spin terms (see ``correct_pairs``) to the pair couplings.
         They reduce the bias, but the diagonal-consistent equations then no longer return the covariances.
 
     Cost: O(n³) for pairs, O(n⁴) for triplets, O(n⁵) for quadruplets.
@@ -73,7 +71,7 @@ def invert(
     pairs = kept.block(2)
     J = -P - _contract(tensors, 2, m)
     if corrections:
-        J += _correct_pairs(tensors.get(3), m, C, moments.alphabet)
+        J += correct_pairs(tensors.get(3), m, C, moments.alphabet)
     weights[kept.slice(2)] = J[tuple(pairs.T)]
     shrink[kept.slice(2)] = 1.0 / (1.0 + alphas.get(2, 0.0) * variances[2])
 
@@ -162,7 +160,7 @@ def _permanents(P: np.ndarray, block: np.ndarray) -> np.ndarray:
     return total
 
 
-def _correct_pairs(J3: np.ndarray | None, m: np.ndarray, C: np.ndarray, alphabet: Alphabet) -> np.ndarray:
+def correct_pairs(J3: np.ndarray | None, m: np.ndarray, C: np.ndarray, alphabet: Alphabet) -> np.ndarray:
     """Known corrections of J_ij, (n, n).
 
     Second-order Plefka: −Σ_{k<l} J_ikl J_jkl V_k V_l. Two-valued alphabets also: the exact coupling of two variables

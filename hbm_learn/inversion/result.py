@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,3 +38,7 @@ class InversionResult:
     n_iter: int = 1
     residual: float = 0.0
     notes: list[str] = field(default_factory=list)
+
+    def with_notes(self, notes: list[str]) -> InversionResult:
+        """The same result with these notes before its own."""
+        return replace(self, notes=[*notes, *self.notes])

@@ -1,0 +1,79 @@
+"""From the closed form to the accuracy that the data allows: which refinement, with which prior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hbm_learn._validation import choose
+from hbm_learn.interactions import Interactions
+from hbm_learn.inversion import diagonal, likelihood, prior
+from hbm_learn.inversion.result import InversionResult
+from hbm_learn.moments import Moments
+from hbm_learn.samples import Samples
+
+# refine="auto" takes the exact likelihood up to this many states.
+MAX_LIKELIHOOD_STATES = 2**20
+
+# name: (what it consumes, its function)
+METHODS: dict[str, tuple[str, Callable[..., InversionResult]]] = {
+    "likelihood": ("moments", likelihood.fit),
+}
+
+
+def fit(
+    moments: Moments,
+    samples: Samples | None,
+    interactions: Interactions,
+    *,
+    refine: str | None = "auto",
+    alpha: Any = "auto",
+    l1_ratio: float = 0.0,
+    **options: Any,
+) -> InversionResult:
+    """The closed form, then what removes its bias.
+
+    Parameters
+    ----------
+    moments, samples : of the same data; samples may be None where the refinement needs moments only.
+    interactions : which J_μ to fit.
+    refine : None, "auto" or a name in ``METHODS``.
+    alpha, l1_ratio : the prior, see ``prior``.
+    **options : tol, max_iter, n_jobs, random_state, verbose of the refinement; None takes its own default.
+    """
+    start = diagonal.invert(moments, interactions, alpha)
+    name = choose_refinement(refine, moments, samples, interactions)
+    if name is None:
+        return start
+    consumes, function = METHODS[name]
+    data = moments if consumes == "moments" else samples
+    given = {key: value for key, value in options.items() if value is not None}
+
+    def refit(alphas: dict[int, float], previous: InversionResult | None) -> InversionResult:
+        model = start.model if previous is None else previous.model
+        return function(data, interactions, model, prior.Prior(alphas, l1_ratio), **given)
+
+    result = prior.learn(refit, start.alpha) if isinstance(alpha, str) else refit(start.alpha, None)
+    return result.with_notes(start.notes)
+
+
+def choose_refinement(
+    refine: str | None, moments: Moments, samples: Samples | None, interactions: Interactions
+) -> str | None:
+    """The name of the refinement, or None for the closed form alone; ValueError where it cannot work."""
+    if refine is None:
+        return None
+    finite = moments.alphabet.is_finite
+    if refine == "auto":
+        # Without interactions, and for Gaussian variables with every pair, the closed form is the maximum likelihood.
+        if not finite or not len(interactions):
+            return None
+        if moments.alphabet.enumerable(moments.n_features, MAX_LIKELIHOOD_STATES):
+            return "likelihood"
+        return None if samples is None else "pseudolikelihood"
+    choose("refine", refine, METHODS)
+    if not finite:
+        raise ValueError(f'refine={refine!r} takes finite alphabets, got {moments.alphabet}: use refine="auto".')
+    if METHODS[refine][0] == "samples" and samples is None:
+        raise ValueError(f'refine={refine!r} needs the samples, which partial_fit does not keep: use "likelihood".')
+    return refine
