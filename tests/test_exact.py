@@ -14,8 +14,19 @@ from hbm_learn import Alphabet, BoltzmannMachine, Interactions, Interval
 from hbm_learn._kernels import transform as kernels
 from hbm_learn.inference import infer
 from hbm_learn.inference.exact import StateTable
+from hbm_learn.inference.states import transform
 
-SIZES = {(-1, 1): 6, (0, 1): 6, (1, 2): 6, (-1, 0, 1): 5, (-1, 0.5, 2): 5, (0, 1, 2, 3): 5, (-2, -1, 0, 1, 2, 4): 3}
+SIZES = {
+    (-1, 1): 6,
+    (0, 1): 6,
+    (-2, 2): 5,
+    (0, 3): 5,
+    (-0.5, 2): 6,
+    (-1, 0, 1): 5,
+    (-1, 0.5, 2): 5,
+    (0, 1, 2, 3): 5,
+    (-2, -1, 0, 1, 2, 4): 3,
+}
 ALPHABETS = list(SIZES)
 SCALES = [0.1, 3.0]
 
@@ -341,44 +352,51 @@ def transform_twin(x, W):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 9])
-def test_two_point_kernel(n):
+def test_stage_kernels(n):
     rng = np.random.default_rng(n)
     x, W = rng.normal(size=2**n), rng.normal(size=(n, 2, 2))
     wanted = transform_twin(x, W)
-    for low in range(1, n + 1):
-        for strip in {1, 2, 2**low}:
+    for low in range(n + 1):
+        for strip in {1, 2 ** (low // 2), 2**low}:
             y = x.copy()
-            kernels.two_point(y, W, low, strip)
+            kernels.low_stages(y, W[:low])
+            kernels.high_stages(y.reshape(-1, 2**low), W[low:], strip, 0, 2**low)
             np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-12 * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("n", [14, 15, 17])
+@pytest.mark.parametrize("n", [14, 15, 18])
 def test_walsh_hadamard_of_a_table_larger_than_a_block(n):
     x = np.random.default_rng(n).integers(-9, 10, size=2**n).astype(float)
     W = np.tile([[1.0, 1.0], [1.0, -1.0]], (n, 1, 1))
-    assert np.array_equal(kernels.transform(x.copy(), W), transform_twin(x, W))  # integers: exact
+    assert np.array_equal(transform(x.copy(), W), transform_twin(x, W))  # integers: exact
 
 
-@pytest.mark.parametrize("shape", [(7, 3, 2), (5, 2, 3), (6, 3, 3), (4, 5, 2), (3, 2, 20), (2, 70, 2), (1, 4, 3)])
-def test_kronecker(shape):
+@pytest.mark.parametrize(
+    "shape", [(12, 3, 2), (12, 2, 3), (6, 3, 3), (4, 5, 2), (4, 2, 20), (2, 70, 2), (2, 3, 900), (1, 4, 3)]
+)
+def test_transform_by_axes(shape):
     rng = np.random.default_rng(shape)
-    W, x = rng.normal(size=shape), rng.normal(size=shape[2] ** shape[0])
-    np.testing.assert_allclose(kernels.transform(x.copy(), W), transform_twin(x, W), rtol=1e-10, atol=1e-10)
+    W, x = rng.normal(size=shape) / np.sqrt(shape[2]), rng.normal(size=shape[2] ** shape[0])
+    wanted = transform_twin(x, W)
+    np.testing.assert_allclose(transform(x.copy(), W), wanted, rtol=1e-11, atol=1e-12 * np.abs(wanted).max())
 
 
-def test_boltzmann_kernel():
+def test_weight_kernels():
     rng = np.random.default_rng(0)
     E, rows, cols = 50 * rng.normal(size=(8, 5)), rng.normal(size=8), rng.normal(size=5)
-    e = E + rows[:, None] + cols
-    w = np.exp(e - e.max())
-    peak, z, s = kernels.boltzmann(E, rows, cols)
+    e = E + (rows[:, None] + cols)
+    peak = kernels.add_sites(E, rows, cols)
     assert peak == e.max()
-    np.testing.assert_allclose([z, s], [w.sum(axis=1), (w * (e - peak)).sum(axis=1)], rtol=1e-13)
+    np.testing.assert_array_equal(E, e)
+    w = np.exp(e - peak)
+    np.testing.assert_allclose(
+        kernels.exponentiate(E, peak).T, [w.sum(axis=1), (w * (e - peak)).sum(axis=1)], rtol=1e-13
+    )
     np.testing.assert_allclose(E, w, rtol=1e-13)
 
 
 def test_joint_cumulants_kernel():
-    """On any set function with κ(∅) = 1, not only on central moments."""
+    """On any set function with value 1 on the empty set, not only on central moments."""
     rng = np.random.default_rng(0)
     n = 7
     moments = rng.normal(size=2**n)
@@ -392,24 +410,27 @@ def test_joint_cumulants_kernel():
 def test_products_kernels():
     rng = np.random.default_rng(0)
     M, codes = rng.normal(size=2**8), rng.integers(0, 2**7, size=12)
-    assert np.array_equal(kernels.products_by_sum(M, codes), M[codes[:, None] + codes])
-    assert np.array_equal(kernels.products_two_valued(M, codes, 0.0, -1.0), M[codes[:, None] ^ codes])
-    assert np.array_equal(kernels.products_two_valued(M, codes, 1.0, 0.0), M[codes[:, None] | codes])
+    G = np.empty((5, 12))
+    kernels.products_by_sum(M, codes[:5], codes, G)
+    assert np.array_equal(G, M[codes[:5, None] + codes])
+    kernels.products_two_valued(M, codes[:5], codes, 0.0, -1.0, G)
+    assert np.array_equal(G, M[codes[:5, None] ^ codes])
+    kernels.products_two_valued(M, codes[:5], codes, 1.0, 0.0, G)
+    assert np.array_equal(G, M[codes[:5, None] | codes])
 
 
-def test_the_number_of_threads_changes_nothing_and_is_left_as_it_was():
+@pytest.mark.parametrize(("n", "alphabet"), [(18, (-1, 1)), (12, (-1, 0, 1))])
+def test_the_number_of_threads_changes_nothing(n, alphabet, monkeypatch):
     rng = np.random.default_rng(0)
-    interactions = Interactions.upto(2, 17)
-    model = BoltzmannMachine.from_packed(rng.normal(size=17), interactions, 0.3 * rng.normal(size=len(interactions)))
-    before = numba.get_num_threads()
-    many = infer(model, method="exact")
-    StateTable(BoltzmannMachine([0.1, 0.2], {}))  # small: one thread
-    assert numba.get_num_threads() == before
-    numba.set_num_threads(1)
-    try:
-        one = infer(model, method="exact")
-    finally:
-        numba.set_num_threads(before)
-    assert many.log_partition == one.log_partition
-    assert many.entropy == one.entropy
-    assert np.array_equal(many.chi, one.chi)
+    interactions = Interactions.upto(2, n)
+    model = BoltzmannMachine.from_packed(
+        rng.normal(size=n), interactions, 0.3 * rng.normal(size=len(interactions)), 0.1, alphabet
+    )
+    results = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
+        results.append(infer(model, method="exact"))
+    for other in results[1:]:
+        assert other.log_partition == results[0].log_partition
+        assert other.entropy == results[0].entropy
+        assert np.array_equal(other.chi, results[0].chi)

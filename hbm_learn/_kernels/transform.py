@@ -2,65 +2,44 @@
 
 A table over (digit_0, …, digit_{n−1}), each digit below q, is flat with site 0 fastest: index = Σ_i digit_i q^i. With
 one (out, in) matrix W_i a site, (W_{n−1} ⊗ … ⊗ W_0) maps coefficients of monomials to energies, and probabilities to
-moments.
+moments. Each kernel works on a part of a table, so that threads can share it; parts that are not contiguous are given
+by their bounds, because loops over strided views are not vectorised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
-from numba import get_num_threads, njit, prange, set_num_threads
+from numba import njit
 
-# 2^14 doubles are 128 KiB: the low stages of a block, or all high stages of a strip of columns, stay in the L2 cache,
-# so that a table of any size is read and written twice.
-_LOW_STAGES = 14
-_STRIP = 64
-
-# Kronecker products of axes up to this size: small matrices that BLAS multiplies at full speed.
-_GEMM_SIZE = 64
-
-# Tables up to this size take a millisecond on one thread; on a busy machine, waiting for a second one takes ten.
-_SERIAL_SIZE = 2**16
+# Elements of a strip of rows that stays in the L1 cache while every output of it is formed.
+_CHUNK = 512
 
 
-@contextmanager
-def threads_for(size: int) -> Iterator[None]:
-    """One thread for the parallel kernels called within, if the table is small; all of them otherwise."""
-    before = get_num_threads()
-    set_num_threads(1 if size <= _SERIAL_SIZE else before)
-    try:
-        yield
-    finally:
-        set_num_threads(before)
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def low_stages(x, W):
+    """(W_{k−1} ⊗ … ⊗ W_0) on each contiguous block of 2^k entries of x, in place; W (k, 2, 2)."""
+    block = 1 << len(W)
+    for start in range(0, len(x), block):
+        _stages(x[start : start + block], W, 1)
 
 
-def transform(x: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """(W_{n−1} ⊗ … ⊗ W_0) x for W of shape (n, out, in); x (inⁿ,) may be overwritten. Returns (outⁿ,)."""
-    if W.shape[1:] != (2, 2):
-        return kronecker(x, W)
-    low = min(_LOW_STAGES, len(W))
-    with threads_for(len(x)):
-        two_point(x, W, low, min(_STRIP, 1 << low))
-    return x
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def high_stages(x, W, strip, first, last):
+    """The same along the first axis of x (2^k, columns), in place, for the columns first … last, a strip at a time.
 
-
-def kronecker(x: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """The transform by matrix products: the slowest axes, a group at a time, are transformed and become the fastest."""
-    n, n_out, n_in = W.shape
-    group = max(1, int(np.log(_GEMM_SIZE) / np.log(max(n_out, n_in)) + 1e-9))
-    for top in range(n, 0, -group):
-        K = np.ones((1, 1))
-        for i in range(max(0, top - group), top):
-            K = np.kron(W[i], K)
-        x = (x.reshape(K.shape[1], -1).T @ K.T).reshape(-1)
-    return x
+    Strips are copied to a buffer, because rows a power of two apart compete for the same cache lines.
+    """
+    rows = x.shape[0]
+    buffer = np.empty((rows, strip))
+    for start in range(first, last, strip):
+        buffer[:] = x[:, start : start + strip]
+        _stages(buffer.reshape(rows * strip), W, strip)
+        x[:, start : start + strip] = buffer
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _stages(x, W, width):
-    """The transform of a (2^k, width) block along its first axis, in place; two stages a pass halve the traffic."""
+    """Butterflies along the first axis of a flat (2^k, width) block; two stages a pass halve the traffic."""
     half = width
     paired = len(W) - len(W) % 2
     for j in range(0, paired, 2):
@@ -84,53 +63,46 @@ def _stages(x, W, width):
             x[i + half] = w10 * p + w11 * q
 
 
-@njit(cache=True, nogil=True, parallel=True)
-def two_point(x, W, low, strip):
-    """(W_{n−1} ⊗ … ⊗ W_0) x in place, W (n, 2, 2); with W = [[1, 1], [1, −1]] the fast Walsh–Hadamard transform.
-
-    n·2^(n−1) butterflies. First the ``low`` fast axes, a contiguous block at a time; then the others, a strip of
-    columns at a time, copied to a buffer because rows 2^low apart compete for the same cache lines.
-    """
-    L = 1 << low
-    R = len(x) // L
-    for r in prange(R):
-        _stages(x[r * L : (r + 1) * L], W[:low], 1)
-    if R > 1:
-        for s in prange(L // strip):
-            buffer = np.empty((R, strip))
-            for r in range(R):
-                buffer[r] = x[r * L + s * strip : r * L + (s + 1) * strip]
-            _stages(buffer.reshape(R * strip), W[low:], strip)
-            for r in range(R):
-                x[r * L + s * strip : r * L + (s + 1) * strip] = buffer[r]
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def one_axis(x, W, out, l_first, l_last, r_first, r_last):
+    """out_lar = Σ_e W_ae x_ler for x (L, in, R) and W (out, in), with l and r between their bounds."""
+    n_in = x.shape[1]
+    for l in range(l_first, l_last):
+        for start in range(r_first, r_last, _CHUNK):
+            stop = min(r_last, start + _CHUNK)
+            for a in range(len(W)):
+                w = W[a, 0]
+                for r in range(start, stop):
+                    out[l, a, r] = w * x[l, 0, r]
+                for e in range(1, n_in):
+                    w = W[a, e]
+                    for r in range(start, stop):
+                        out[l, a, r] += w * x[l, e, r]
 
 
-@njit(cache=True, nogil=True, parallel=True)
-def boltzmann(E, rows, cols):
-    """E_rc ← w_rc = exp(e_rc − peak), e_rc = E_rc + rows_r + cols_c, in place.
-
-    Returns peak and, for each row, Σ w and Σ w (e − peak): the caller adds up the rows, because numba would add them in
-    an order that depends on the number of threads.
-    """
-    R, C = E.shape
-    top, z, s = np.empty(R), np.empty(R), np.empty(R)
-    for r in prange(R):
-        largest = -np.inf
-        for c in range(C):
+@njit(cache=True, nogil=True)
+def add_sites(E, rows, cols):
+    """E_rc ← E_rc + rows_r + cols_c, in place. Returns the largest entry."""
+    peak = -np.inf
+    for r in range(E.shape[0]):
+        for c in range(E.shape[1]):
             E[r, c] += rows[r] + cols[c]
-            largest = max(largest, E[r, c])
-        top[r] = largest
-    peak = top.max()
-    for r in prange(R):
-        z_row, s_row = 0.0, 0.0
-        for c in range(C):
+            peak = max(peak, E[r, c])
+    return peak
+
+
+@njit(cache=True, nogil=True)
+def exponentiate(E, peak):
+    """E_rc ← w_rc = exp(E_rc − peak), in place. Returns, for each row, Σ_c w_rc and Σ_c w_rc (E_rc − peak)."""
+    sums = np.zeros((E.shape[0], 2))
+    for r in range(E.shape[0]):
+        for c in range(E.shape[1]):
             e = E[r, c] - peak
             w = np.exp(e)
-            z_row += w
-            s_row += w * e
+            sums[r, 0] += w
+            sums[r, 1] += w * e
             E[r, c] = w
-        z[r], s[r] = z_row, s_row
-    return peak, z, s
+    return sums
 
 
 @njit(cache=True, nogil=True)
@@ -160,48 +132,43 @@ def joint_cumulants(central, members, indptr):
     return out
 
 
-@njit(cache=True, nogil=True, parallel=True)
-def products_two_valued(M, codes, total, product):
-    """⟨x_μ x_ν⟩ for bit codes (P,), from the moments M (2ⁿ,), where x² = (x₀ + x₁) x − x₀ x₁ = total·x − product.
+@njit(cache=True, nogil=True)
+def products_two_valued(M, left, right, total, product, out):
+    """out_μν = ⟨x_μ x_ν⟩ for bit codes μ in left, ν in right, from the moments M (2ⁿ,), x² = total·x − product.
 
     x_μ x_ν = x_{μ△ν} Π_{i∈μ∩ν} (total·x_i − product): one look-up on {−1, 1} and on {0, 1}, 2^|μ∩ν| otherwise.
     """
-    P = len(codes)
-    G = np.empty((P, P))
-    for r in prange(P):
-        for c in range(r + 1):
-            apart, common = codes[r] ^ codes[c], codes[r] & codes[c]
-            value = 0.0
+    for r in range(len(left)):
+        for c in range(len(right)):
+            apart, common = left[r] ^ right[c], left[r] & right[c]
             sub = common
             if product == 0.0 or total == 0.0:
-                value = M[apart | (common if product == 0.0 else 0)]
+                value = M[apart | common] if product == 0.0 else M[apart]
                 while sub:
                     value *= total - product  # one of the two is zero
                     sub &= sub - 1
             else:
-                while True:
-                    term = M[apart | sub]
-                    left = common
-                    while left:
-                        bit = left & -left
-                        term *= total if sub & bit else -product
-                        left ^= bit
-                    value += term
-                    if sub == 0:
-                        break
+                value = _mixed_power(total, -product, sub, common) * M[apart | sub]
+                while sub:
                     sub = (sub - 1) & common
-            G[r, c] = value
-            G[c, r] = value
-    return G
+                    value += _mixed_power(total, -product, sub, common) * M[apart | sub]
+            out[r, c] = value
 
 
-@njit(cache=True, nogil=True, parallel=True)
-def products_by_sum(M, codes):
-    """M[code_μ + code_ν] for codes (P,) of monomials whose exponents, added, stay below the base of the table."""
-    P = len(codes)
-    G = np.empty((P, P))
-    for r in prange(P):
-        for c in range(r + 1):
-            G[r, c] = M[codes[r] + codes[c]]
-            G[c, r] = G[r, c]
-    return G
+@njit(cache=True, nogil=True)
+def _mixed_power(a, b, sub, common):
+    """a^|sub| b^|common∖sub|."""
+    value = 1.0
+    while common:
+        bit = common & -common
+        value *= a if sub & bit else b
+        common ^= bit
+    return value
+
+
+@njit(cache=True, nogil=True)
+def products_by_sum(M, left, right, out):
+    """out_μν = M[μ + ν], for codes of monomials whose exponents, added, stay below the base of the table."""
+    for r in range(len(left)):
+        for c in range(len(right)):
+            out[r, c] = M[left[r] + right[c]]

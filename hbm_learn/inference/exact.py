@@ -1,181 +1,22 @@
-"""Exact inference: the sum over all states, as two transforms of a table.
-
-    −H(x) = Σ_i (h_i x_i − ½ d_i x_i²) + Σ_μ J_μ x_μ,     ⟨x_μ⟩ = Σ_x P(x) x_μ,     x_μ = Π_{i∈μ} x_i
-
-The coefficients J_μ, laid out by μ, are mapped to the energies of all qⁿ states by one small matrix an axis, and P is
-mapped to the moments of all subsets by its transpose: O(n qⁿ), whatever the number of interactions.
-"""
+"""Exact inference: the sum over all states, a Gaussian integral, or quadrature on a grid."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from math import floor, log10
-
 import numpy as np
-from numpy.polynomial.polynomial import polydiv, polyfromroots
 from scipy.linalg import cho_factor, cho_solve
 
-from hbm_learn._kernels import transform as kernels
 from hbm_learn.inference.result import InferenceResult
-from hbm_learn.interactions import Interactions
+from hbm_learn.inference.states import MAX_STATES, StateTable
 from hbm_learn.model import BoltzmannMachine
 
-MAX_STATES = 2**24
-# Gauss–Legendre nodes of a variable on an interval.
-MIN_NODES, MAX_NODES = 12, 64
+__all__ = ["MAX_STATES", "StateTable", "exact"]
+
 # Largest error of ln Z and of m (in widths of the interval) at which a grid counts as converged.
 GRID_TOLERANCE = 1e-8
 _GRID_TOO_COARSE = (
     "the density is too concentrated for a grid of {} nodes a variable (error up to {:.2g}): take fewer variables, "
     'or use method "dc" or "gibbs".'
 )
-# Joint cumulants of order k take 3^(k−1) terms each; beyond this many they are not computed.
-MAX_CUMULANT_TERMS = 2e9
-
-
-class StateTable:
-    """P(x) on all qⁿ states of a model, and every moment of it.
-
-    State number Σ_i digit_i qⁱ has x_i = nodes[digit_i]: site 0 varies fastest, and nodes ascend. On an Interval the
-    states are the points of a product Gauss–Legendre grid, and p holds density × weight: sums over p are integrals.
-    Moments are integrated exactly where P is a polynomial of degree below 2q in each x_i, and to rounding where it
-    varies on no smaller scale than width/q·4 or so; compare two ``n_nodes`` to see (``exact`` does).
-
-    Parameters
-    ----------
-    model : BoltzmannMachine on a finite alphabet or an Interval, with at most 2**24 states.
-    n_nodes : grid points a variable on an Interval; by default as many as 2**24 states allow, up to 64.
-
-    Attributes
-    ----------
-    p : (qⁿ,) probabilities.
-    log_partition, entropy : ln Z and −⟨ln P⟩ in nats (differential on an Interval).
-    nodes : (q,) values of a variable.
-    marginals : (n, q) P(x_i = nodes[a]).
-    m, v, V : (n,) ⟨x_i⟩, ⟨x_i²⟩ and the variances.
-
-    Examples
-    --------
-    >>> table = StateTable(BoltzmannMachine([0.0, 0.0], {(0, 1): 1.0}))
-    >>> table.states([0, 1, 3]).tolist(), table.p.round(3).tolist()
-    ([[-1, -1], [1, -1], [1, 1]], [0.44, 0.06, 0.06, 0.44])
-    """
-
-    def __init__(self, model: BoltzmannMachine, n_nodes: int | None = None):
-        self.n_features, self.alphabet = model.n_features, model.alphabet
-        self.nodes, log_w = _axis(model, n_nodes)
-        n, q = self.n_features, len(self.nodes)
-        theta = np.zeros(2**n)
-        theta[_codes(model.packed, 2)] = model.weights
-        E = kernels.transform(theta, np.broadcast_to(np.stack([np.ones(q), self.nodes], axis=1), (n, q, 2)).copy())
-        site = np.outer(model.h, self.nodes) - 0.5 * np.outer(model.d, self.nodes**2) + log_w
-        split = n // 2
-        w = E.reshape(-1, q**split)
-        with kernels.threads_for(w.size):
-            peak, z_rows, s_rows = kernels.boltzmann(w, _outer_sum(site[split:]), _outer_sum(site[:split]))
-        z, s = z_rows.sum(), s_rows.sum()
-        if not (np.isfinite(peak) and np.isfinite(z)):
-            raise ValueError("the energies of this model exceed float64: scale h, d and the couplings down.")
-        w /= z
-        self.p = w.reshape(-1)
-        self.p.setflags(write=False)
-        self.marginals = np.vstack([_marginals(w.sum(axis=0), q, split), _marginals(w.sum(axis=1), q, n - split)])
-        self.log_partition = float(peak + np.log(z))
-        self.entropy = float(np.log(z) - s / z + (self.marginals @ log_w).sum())
-        self.m, self.v = self.marginals @ self.nodes, self.marginals @ self.nodes**2
-        deviation = self.nodes - self.m[:, None]
-        self.V = (self.marginals * deviation**2).sum(axis=1) - (self.marginals * deviation).sum(axis=1) ** 2
-        self._powers: dict[int, np.ndarray] = {}
-
-    def states(self, indices: np.ndarray) -> np.ndarray:
-        """(k, n) values of the states with these (k,) numbers, in the dtype of the alphabet."""
-        digits = np.asarray(indices)[:, None] // len(self.nodes) ** np.arange(self.n_features) % len(self.nodes)
-        return (self.nodes if self.alphabet.values is None else self.alphabet.values)[digits]
-
-    # ------------------------------------------------------------------ moments
-
-    def moments(self, interactions: Interactions) -> np.ndarray:
-        """(p,) ⟨x_μ⟩ of each interaction, whether or not it is one of the model's."""
-        return self._power_moments(2)[_codes(interactions, 2)]
-
-    @cached_property
-    def central(self) -> np.ndarray:
-        """(2ⁿ,) ⟨Π_{i∈S} (x_i − m_i)⟩ of every subset S, at Σ_{i∈S} 2ⁱ.
-
-        Summed as such, not from raw moments, so that those of nearly frozen variables keep their digits.
-        """
-        W = np.ones((self.n_features, 2, len(self.nodes)))
-        W[:, 1] = self.nodes - self.m[:, None]
-        return kernels.transform(self.p.copy(), W)
-
-    @property
-    def chi(self) -> np.ndarray:
-        """(n, n) covariances χ_ij = ⟨x_i x_j⟩ − m_i m_j."""
-        bits = 1 << np.arange(self.n_features)
-        rounding = self.central[
-            bits
-        ]  # ⟨x_i − m_i⟩: zero but for the last digit of m_i, which counts when x_i is frozen
-        chi = self.central[bits[:, None] | bits] - np.outer(rounding, rounding)
-        np.fill_diagonal(chi, self.V)
-        return chi
-
-    def cumulants(self, interactions: Interactions) -> np.ndarray | None:
-        """(p,) joint cumulants of the members of each interaction; None if their 3^(order−1) terms are too many."""
-        if (3.0 ** (np.diff(interactions.indptr) - 1)).sum() > MAX_CUMULANT_TERMS:
-            return None
-        return kernels.joint_cumulants(self.central, interactions.members, interactions.indptr)
-
-    def _power_moments(self, base: int) -> np.ndarray:
-        """(baseⁿ,) ⟨Π_i x_i^e_i⟩ at Σ_i e_i baseⁱ, for all exponents e_i < base."""
-        if base not in self._powers:
-            W = np.broadcast_to(
-                np.vander(self.nodes, base, increasing=True).T, (self.n_features, base, len(self.nodes))
-            )
-            self._powers[base] = kernels.transform(self.p.copy(), W.copy())
-        return self._powers[base]
-
-    # ------------------------------------------------------------------ sufficient statistics
-
-    def statistics(self, interactions: Interactions) -> np.ndarray:
-        """⟨t⟩ = ∂ ln Z/∂(h, d, J), shape (P,), with t = (x_i, −½ x_i², x_μ) in this order.
-
-        On a two-valued alphabet there is no −½ x_i²: it is affine in x_i.
-        """
-        second = [] if len(self.nodes) == 2 else [-0.5 * self.v]
-        return np.concatenate([self.m, *second, self.moments(interactions)])
-
-    def fisher(self, interactions: Interactions) -> np.ndarray:
-        """F = ⟨t t'⟩ − ⟨t⟩⟨t⟩' = ∂² ln Z/∂(h, d, J)², t as in ``statistics``, shape (P, P).
-
-        Products of monomials are monomials, so ⟨t t'⟩ is looked up in the table of moments. On {−1, 1},
-        x_μ x_ν = x_{μ△ν}; with q ≥ 3 values exponents add up, to 4 at most, and those from q on are reduced by
-        Π_a (x − nodes[a]) = 0.
-        """
-        t = self.statistics(interactions)
-        with kernels.threads_for(len(t) ** 2):
-            G = self._products_two_valued(interactions) if len(self.nodes) == 2 else self._products(interactions)
-        G -= np.outer(t, t)
-        return G
-
-    def _products_two_valued(self, interactions: Interactions) -> np.ndarray:
-        codes = np.concatenate([1 << np.arange(self.n_features), _codes(interactions, 2)])
-        return kernels.products_two_valued(self._power_moments(2), codes, self.nodes.sum(), self.nodes.prod())
-
-    def _products(self, interactions: Interactions) -> np.ndarray:
-        n, base = self.n_features, min(len(self.nodes), 5)
-        M = self._power_moments(base)
-        stride = base ** np.arange(n)
-        codes = np.concatenate([stride, 2 * stride, _codes(interactions, base)])
-        simple = np.r_[0:n, 2 * n : len(codes)]
-        G = np.empty((len(codes), len(codes)))
-        G[np.ix_(simple, simple)] = kernels.products_by_sum(M, codes[simple])
-        reduce = _reduction(self.nodes, base)
-        scale = np.where(np.arange(len(codes)) // n == 1, -0.5, 1.0)
-        for i in range(n):
-            exponent = codes // stride[i] % base
-            others = M[(codes - exponent * stride[i])[:, None] + stride[i] * np.arange(base)]
-            G[n + i] = G[:, n + i] = -0.5 * scale * (reduce[2 + exponent] * others).sum(axis=1)
-        return G
 
 
 def exact(model: BoltzmannMachine) -> InferenceResult:
@@ -244,59 +85,3 @@ def _grid_error(model: BoltzmannMachine, table: StateTable) -> float:
     low, high = model.alphabet.bounds
     shift = np.abs(coarse.m - table.m).max() / (high - low)
     return float(max(shift, abs(coarse.log_partition - table.log_partition)))
-
-
-def _axis(model: BoltzmannMachine, n_nodes: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Values of one variable and their log weights, both (q,); refuses what has no table or too large a one."""
-    n, alphabet = model.n_features, model.alphabet
-    if alphabet.kind == "real":
-        raise ValueError('alphabet "real" has no states to list: infer(model, "exact") gives its closed form.')
-    if alphabet.kind == "finite":
-        _check_size(alphabet.size, n, f"{alphabet.size} values")
-        return alphabet.nodes, np.zeros(alphabet.size)
-    q = n_nodes or max(MIN_NODES, min(MAX_NODES, floor(MAX_STATES ** (1 / n) + 1e-9)))
-    _check_size(q, n, f"{q} grid nodes (the fewest for an Interval)" if n_nodes is None else f"{q} grid nodes")
-    t, w = np.polynomial.legendre.leggauss(q)
-    low, high = alphabet.bounds
-    return 0.5 * (low + high) + 0.5 * (high - low) * t, np.log(0.5 * (high - low) * w)
-
-
-def _check_size(q: int, n: int, each: str) -> None:
-    if q**n > MAX_STATES:
-        count = f"{q**n:,}" if n * log10(q) < 18 else f"about 10^{n * log10(q):.0f}"
-        raise ValueError(
-            f'method "exact" lists every state, at most {MAX_STATES:,}: {n} variables of {each} have {count}. '
-            'Use method "dc" (mean field, any size) or "gibbs" (sampling).'
-        )
-
-
-def _codes(interactions: Interactions, base: int) -> np.ndarray:
-    """(p,) Σ_{i∈μ} baseⁱ."""
-    if not len(interactions):
-        return np.zeros(0, dtype=np.int64)
-    return np.add.reduceat(base ** interactions.members.astype(np.int64), interactions.indptr[:-1])
-
-
-def _outer_sum(site: np.ndarray) -> np.ndarray:
-    """(q^k,) Σ_i site[i, digit_i] for site of shape (k, q)."""
-    out = np.zeros(1)
-    for row in site:
-        out = np.add.outer(row, out).reshape(-1)
-    return out
-
-
-def _marginals(p: np.ndarray, q: int, k: int) -> np.ndarray:
-    """(k, q) sums of p (q^k,) over all digits but one."""
-    return np.array([p.reshape(-1, q, q**i).sum(axis=(0, 2)) for i in range(k)]).reshape(k, q)
-
-
-def _reduction(nodes: np.ndarray, base: int) -> np.ndarray:
-    """(5, base) r with x^e = Σ_k r[e, k] x^k on the nodes, e ≤ 4.
-
-    Where e reaches base, base is q, and r[e] is the remainder of x^e by Π_a (x − nodes[a]).
-    """
-    r = np.eye(5, base)
-    for e in range(base, 5):
-        remainder = polydiv(np.eye(5)[e], polyfromroots(nodes))[1]
-        r[e, : len(remainder)] = remainder
-    return r
