@@ -24,7 +24,8 @@ class InferenceResult:
     interaction_moments, interaction_cumulants : (p,) ⟨Π_{i∈μ} x_i⟩ and joint cumulants, as ``model.interactions``.
     entropy : −⟨ln P⟩ in nats ("exact").
     m_standard_errors, chi_standard_errors : Monte Carlo errors ("gibbs").
-    path : (steps, 3) α, ‖m‖∞-change and ln Z along the continuation, for plots.
+    path : (points, 3) α, ln Z so far and the root mean square of m, from α = 0 to 1 along the continuation, for plots
+        (mean-field methods with solver "path").
     """
 
     method: str

@@ -1,0 +1,165 @@
+"""Third cumulants on the interactions, and moments closed with them (see ``inference.free_energy``).
+
+The triples of an interaction set are all {p, q, s} within each interaction, interaction by interaction, positions in
+lexicographic order; an array over them is "flat over triples".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from hbm_learn._kernels.polynomial import _product_without
+
+
+@njit(cache=True, nogil=True)
+def triples(m, members, indptr, weights):
+    """(n_triples, 3) sites and (n_triples,) contributions J_μ Π_{l∈μ∖ijk} m_l to T_ijk, flat over triples."""
+    count = 0
+    for r in range(len(indptr) - 1):
+        k = indptr[r + 1] - indptr[r]
+        count += k * (k - 1) * (k - 2) // 6
+    sites = np.empty((count, 3), dtype=np.intp)
+    values = np.empty(count)
+    t = 0
+    for r in range(len(indptr) - 1):
+        lo, hi = indptr[r], indptr[r + 1]
+        for p in range(lo, hi):
+            for q in range(p + 1, hi):
+                for s in range(q + 1, hi):
+                    sites[t, 0], sites[t, 1], sites[t, 2] = members[p], members[q], members[s]
+                    values[t] = weights[r] * _product_without(m, members, lo, hi, p, q, s)
+                    t += 1
+    return sites, values
+
+
+@njit(cache=True, nogil=True)
+def third_trace(sites, values, chi):
+    """Σ_ij T_ijk χ_ij, shape (n,)."""
+    out = np.zeros(len(chi))
+    for t in range(len(values)):
+        i, j, k = sites[t]
+        out[i] += 2.0 * values[t] * chi[j, k]
+        out[j] += 2.0 * values[t] * chi[i, k]
+        out[k] += 2.0 * values[t] * chi[i, j]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def add_site_part(kappa, sites, chi, skew):
+    """κ_ijk += Σ_a χ_ia χ_ja χ_ka s_a, flat over triples."""
+    for t in range(len(kappa)):
+        i, j, k = sites[t]
+        for a in range(len(skew)):
+            kappa[t] += chi[i, a] * chi[j, a] * chi[k, a] * skew[a]
+
+
+@njit(cache=True, nogil=True)
+def add_coupling_part(kappa, sites, values, chi):
+    """κ_ijk += Σ_abc T_abc χ_ia χ_jb χ_kc, flat over triples; 18 flops for each pair of triples."""
+    for t in range(len(kappa)):
+        i, j, k = sites[t]
+        for u in range(len(values)):
+            a, b, c = sites[u]
+            total = chi[i, a] * (chi[j, b] * chi[k, c] + chi[j, c] * chi[k, b])
+            total += chi[i, b] * (chi[j, a] * chi[k, c] + chi[j, c] * chi[k, a])
+            total += chi[i, c] * (chi[j, a] * chi[k, b] + chi[j, b] * chi[k, a])
+            kappa[t] += values[u] * total
+
+
+@njit(cache=True, nogil=True)
+def third_block(sites, values, lo, hi, n):
+    """T_abc for lo ≤ a < hi, shape (hi − lo, n, n)."""
+    T = np.zeros((hi - lo, n, n))
+    for t in range(len(values)):
+        i, j, k = sites[t]
+        for a, b, c in ((i, j, k), (j, i, k), (k, i, j)):
+            if lo <= a < hi:
+                T[a - lo, b, c] += values[t]
+                T[a - lo, c, b] += values[t]
+    return T
+
+
+@njit(cache=True, nogil=True)
+def add_coupling_block(kappa, sites, chi, X):
+    """κ_ijk += Σ_a χ_ai X_ajk over a block of sites a, X_a = χT⁽ᵃ⁾χ, flat over triples; ``chi``: the rows a."""
+    for t in range(len(kappa)):
+        i, j, k = sites[t]
+        for a in range(len(X)):
+            kappa[t] += chi[a, i] * X[a, j, k]
+
+
+@njit(cache=True, nogil=True)
+def closure_excess(m, V, chi, kappa, alpha, members, indptr, weights):
+    """Σ_μ J_μ (⟨Π x⟩ − Π m − Σ_{pairs} χ Π m), each ⟨Π_{i∈μ} x_i⟩ closed with the cumulants of its subsets.
+
+    ⟨Π x⟩ = Σ over partitions of μ of the product of the blocks' cumulants: m, χ, κ₃ and, for a block B of four or
+    more, the vertex of μ itself, αJ_μ Π_{μ∖B} m Π_B V. 3^k/2 flops for an interaction of order k.
+    """
+    total = 0.0
+    t = 0
+    for r in range(len(indptr) - 1):
+        lo = indptr[r]
+        k = indptr[r + 1] - lo
+        n_triples = k * (k - 1) * (k - 2) // 6
+        if k == 3:
+            total += weights[r] * kappa[t]
+        elif k > 3:
+            block = block_cumulants(m, V, chi, kappa[t : t + n_triples], alpha * weights[r], members[lo : lo + k])
+            total += weights[r] * _partition_excess(block, k)
+        t += n_triples
+    return total
+
+
+@njit(cache=True, nogil=True)
+def block_cumulants(m, V, chi, kappa, J, mu):
+    """The cumulant of every subset of μ, indexed by bit mask, (2^k,); the empty set has 0."""
+    k = len(mu)
+    out = np.zeros(1 << k)
+    t = 0
+    for p in range(k):
+        out[1 << p] = m[mu[p]]
+        for q in range(p + 1, k):
+            out[1 << p | 1 << q] = chi[mu[p], mu[q]]
+            for s in range(q + 1, k):
+                out[1 << p | 1 << q | 1 << s] = kappa[t]
+                t += 1
+    for B in range(1, 1 << k):
+        size = 0
+        vertex = J
+        for p in range(k):
+            inside = (B >> p) & 1
+            size += inside
+            vertex *= V[mu[p]] if inside else m[mu[p]]
+        if size > 3:
+            out[B] = vertex
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _partition_excess(cumulant, k):
+    """Σ over partitions of {0…k−1} of Π cumulant(block), without those of singletons and at most one pair.
+
+    M(S) = Σ_{B ⊆ S, B ∋ first of S} cumulant(B) M(S∖B).
+    """
+    everything = np.zeros(1 << k)
+    singletons = np.zeros(1 << k)
+    one_pair = np.zeros(1 << k)
+    everything[0] = singletons[0] = 1.0
+    for S in range(1, 1 << k):
+        first = S & -S
+        rest = S ^ first
+        singletons[S] = cumulant[first] * singletons[rest]
+        one_pair[S] = cumulant[first] * one_pair[rest]
+        others = rest
+        while others:
+            second = others & -others
+            one_pair[S] += cumulant[first | second] * singletons[rest ^ second]
+            others ^= second
+        sub = rest
+        while True:
+            everything[S] += cumulant[first | sub] * everything[rest ^ sub]
+            if sub == 0:
+                break
+            sub = (sub - 1) & rest
+    return everything[-1] - singletons[-1] - one_pair[-1]
