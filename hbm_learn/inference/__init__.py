@@ -7,11 +7,13 @@ from typing import Any
 
 from hbm_learn._validation import check_options, choose
 from hbm_learn.inference.exact import exact
+from hbm_learn.inference.gibbs import gibbs
 from hbm_learn.inference.result import InferenceResult
 from hbm_learn.model import BoltzmannMachine
 
 METHODS: dict[str, Callable[..., InferenceResult]] = {
     "exact": exact,
+    "gibbs": gibbs,
 }
 
 
