@@ -115,7 +115,7 @@ def _exact_checks(result: InversionResult, moments: Moments) -> tuple[float | No
     keep = np.r_[0 : model.n_features, len(fisher) - len(model.weights) : len(fisher)]
     errors = np.sqrt(np.diag(fisher)[keep] / moments.n_samples)
     again = diagonal.invert(fitted, model.packed, alpha=0.0).model
-    return _rms(t / errors), _rms((again.weights - model.weights) / _likelihood_errors(result))
+    return _rms(t, errors), _rms(again.weights - model.weights, _likelihood_errors(result))
 
 
 def _likelihood_errors(result: InversionResult) -> np.ndarray:
@@ -133,8 +133,11 @@ def _bias_by_corrections(result: InversionResult, moments: Moments) -> float | N
     J3 = model.tensor(3) if model.order >= 3 else None
     correction = diagonal.correct_pairs(J3, moments.mean, moments.covariance, alphabet)
     pairs = model.packed.slice(2)
-    return _rms(correction[tuple(model.packed.block(2).T)] / _likelihood_errors(result)[pairs])
+    return _rms(correction[tuple(model.packed.block(2).T)], _likelihood_errors(result)[pairs])
 
 
-def _rms(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(values**2))) if len(values) else 0.0
+def _rms(differences: np.ndarray, errors: np.ndarray) -> float:
+    """Root mean square of differences in units of their errors; what has no error (a moment at its bound, a coupling
+    that an ℓ1 penalty removed) does not count."""
+    known = errors > 0
+    return float(np.sqrt(np.mean((differences[known] / errors[known]) ** 2))) if known.any() else 0.0

@@ -41,6 +41,8 @@ def fit(
     alpha, l1_ratio : the prior, see ``prior``.
     **options : tol, max_iter, n_jobs, random_state, verbose of the refinement; None takes its own default.
     """
+    if not 0.0 <= l1_ratio <= 1.0:
+        raise ValueError(f"l1_ratio={l1_ratio!r}: give the share of the ℓ1 penalty, between 0 and 1.")
     start = diagonal.invert(moments, interactions, alpha)
     name = choose_refinement(refine, moments, samples, interactions)
     if name is None:

@@ -1,0 +1,227 @@
+"""The closed-form inversion: exact where theory says so, and as biased as theory says elsewhere."""
+
+import numpy as np
+import pytest
+from oracle import ALPHABETS, distribution, random_model
+
+from hbm_learn import BoltzmannMachine, Interactions, Interval, Moments, datasets, infer, sample
+from hbm_learn.inversion import covariance, diagonal
+
+
+def exact_moments(model, order):
+    states, p, _ = distribution(model)
+    return Moments.from_distribution(states, p, order, model.alphabet)
+
+
+def scaled(model, strength):
+    """The same model with its couplings multiplied; on two values d is folded into h, as a fit has it."""
+    h, d = model.h, model.d
+    if model.alphabet.is_binary:
+        h, d = h - 0.5 * d * model.alphabet.nodes.sum(), 0.0 * d
+    return BoltzmannMachine.from_packed(h, model.packed, strength * model.weights, d, model.alphabet)
+
+
+def error(found, truth):
+    return max(np.abs(found.weights - truth.weights).max(), np.abs(found.h - truth.h).max())
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize("alphabet", ALPHABETS.values(), ids=ALPHABETS)
+def test_error_falls_as_the_square_of_the_strength(order, alphabet):
+    strengths = np.array([0.01, 0.02, 0.04])
+    model = random_model(5, order, alphabet, 1.0, seed=3)
+    errors = []
+    for strength in strengths:
+        truth = scaled(model, strength)
+        errors.append(error(diagonal.invert(exact_moments(truth, order), alpha=0.0).model, truth))
+    exponent = np.polyfit(np.log(strengths), np.log(errors), 1)[0]
+    assert 1.8 < exponent < 2.3
+
+
+def pair_errors(truth, order):
+    """Norm of the error of the pair couplings without and with the corrections."""
+    moments, pairs = exact_moments(truth, order), truth.packed.slice(2)
+    fits = [diagonal.invert(moments, alpha=0.0, corrections=corrections).model for corrections in (False, True)]
+    return [np.linalg.norm((found.weights - truth.weights)[pairs]) for found in fits]
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_corrections_remove_the_leading_error_of_the_pairs(order):
+    """Without fields the error then falls with the third power; with fields it becomes smaller."""
+    model = random_model(6, order, (-1, 1), 1.0, seed=3)
+    without_fields = BoltzmannMachine.from_packed(np.zeros(6), model.packed, model.weights)
+    errors = [pair_errors(scaled(without_fields, strength), order)[1] for strength in (0.02, 0.04)]
+    assert np.log2(errors[1] / errors[0]) > 2.7
+    plain, corrected = pair_errors(scaled(model, 0.2), order)
+    assert corrected < 0.8 * plain
+
+
+def test_gaussian_is_recovered_exactly():
+    rng = np.random.default_rng(0)
+    J = 0.1 * rng.normal(size=(6, 6))
+    truth = BoltzmannMachine(rng.normal(size=6), np.triu(J, 1) + np.triu(J, 1).T, 1.5, "real")
+    result = infer(truth, "exact")
+    moments = Moments.from_cumulants(result.m, result.chi, alphabet="real")
+    found = diagonal.invert(moments, alpha=0.0).model
+    for name in ("h", "d", "weights"):
+        np.testing.assert_allclose(getattr(found, name), getattr(truth, name), atol=1e-10)
+
+
+@pytest.mark.parametrize("alphabet", [*ALPHABETS.values(), Interval(-1, 1)], ids=str)
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_the_two_directions_are_inverses(alphabet, narrowed):
+    """dc of the fitted pairwise model returns the data's m, v and, with every pair, C."""
+    rng = np.random.default_rng(5)
+    n = 6
+    if isinstance(alphabet, Interval):
+        X = np.tanh(rng.normal(size=(500, n)) @ (np.eye(n) + 0.2 * rng.normal(size=(n, n))))
+    else:
+        X = sample(random_model(n, 2, alphabet, 0.6, seed=1), 500, method="exact", random_state=2)
+    moments = Moments.from_samples(X, order=2, alphabet=alphabet)
+    pairs = Interactions.from_tuples([(0, 1), (2, 3), (0, 4)], n) if narrowed else None
+    result = infer(diagonal.invert(moments, pairs, alpha=0.0).model, "dc", tol=1e-11)
+    np.testing.assert_allclose(result.m, moments.mean, atol=1e-8)
+    np.testing.assert_allclose(result.v, moments.second, atol=1e-8)
+    if not narrowed:
+        np.testing.assert_allclose(result.chi, moments.covariance, atol=1e-8)
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("source", "target"), [((-1, 1), (0, 1)), ((-1, 0, 1), (0, 1, 2)), ((0, 1, 2, 3), (-3, -1, 1, 3))], ids=str
+)
+@pytest.mark.parametrize("alpha", [0.0, "auto"])
+def test_affine_change_of_the_alphabet_changes_nothing(order, source, target, alpha):
+    X = sample(random_model(5, order, source, 0.5, seed=2), 2000, method="exact", random_state=3)
+    Y = np.asarray(target)[np.searchsorted(source, X)]
+    here = diagonal.invert(Moments.from_samples(X, order=order, alphabet=source), alpha=alpha)
+    there = diagonal.invert(Moments.from_samples(Y, order=order, alphabet=target), alpha=alpha)
+    moved = here.model.with_alphabet(target)
+    if alpha == 0.0 or order == 2:  # a prior on triplets is not one on what they become in another alphabet
+        for name in ("h", "d", "weights"):
+            np.testing.assert_allclose(getattr(there.model, name), getattr(moved, name), rtol=1e-7, atol=1e-9)
+    highest = here.model.packed.slice(order)
+    np.testing.assert_allclose(there.model.weights[highest], moved.weights[highest], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_permuting_features_permutes_the_answer(order):
+    X = sample(random_model(5, order, (-1, 0, 1), 0.5, seed=2), 1000, method="exact", random_state=3)
+    permutation = np.array([3, 0, 4, 1, 2])
+    here = diagonal.invert(Moments.from_samples(X, order=order)).model
+    there = diagonal.invert(Moments.from_samples(X[:, permutation], order=order)).model
+    np.testing.assert_allclose(there.h, here.h[permutation], atol=1e-10)
+    for k in range(2, order + 1):
+        np.testing.assert_allclose(there.tensor(k), here.tensor(k)[np.ix_(*[permutation] * k)], atol=1e-10)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_flipping_a_spin_flips_its_couplings(order):
+    X = sample(random_model(5, order, (-1, 1), 0.5, seed=2), 1000, method="exact", random_state=3)
+    flip = np.array([1, -1, 1, -1, 1])
+    here = diagonal.invert(Moments.from_samples(X, order=order)).model
+    there = diagonal.invert(Moments.from_samples(X * flip, order=order)).model
+    np.testing.assert_allclose(there.h, here.h * flip, atol=1e-10)
+    signs = np.array([np.prod(flip[list(mu)]) for mu in here.interactions])
+    np.testing.assert_allclose(there.weights, here.weights * signs, atol=1e-10)
+
+
+def test_chosen_interactions_are_those_of_the_whole_set():
+    X = sample(random_model(6, 3, (-1, 1), 0.5, seed=2), 5000, method="exact", random_state=3)
+    moments = Moments.from_samples(X, order=3)
+    chosen = Interactions.from_tuples([(0, 1), (2, 4), (1, 2, 5)], 6)
+    whole, part = diagonal.invert(moments, alpha=0.0), diagonal.invert(moments, chosen, alpha=0.0)
+    where = whole.model.packed.positions(chosen)
+    assert part.model.packed == chosen
+    assert part.model.weights[2] == pytest.approx(whole.model.weights[where[2]], abs=1e-12)
+
+
+def test_orders_beyond_the_moments_are_refused():
+    moments = Moments.from_samples(np.random.default_rng(0).choice([-1, 1], (50, 4)), order=2)
+    with pytest.raises(ValueError, match="order=3"):
+        diagonal.invert(moments, Interactions.upto(3, 4))
+
+
+@pytest.mark.parametrize("beta", [0.3, 0.5])
+@pytest.mark.parametrize("n_samples", [10_000, 100_000])
+def test_z_scores_of_triplets_are_standard_normal_under_the_null(beta, n_samples):
+    X = sample(datasets.make_sk(30, beta, random_state=1), n_samples, burn_in=200, thin=5, random_state=2)
+    result = diagonal.invert(Moments.from_samples(X, order=3), alpha=0.0)
+    triplets = result.model.packed.slice(3)
+    z = (result.model.weights / result.sampling_errors)[triplets]
+    assert 0.95 < z.std() < 1.05
+
+
+def test_z_scores_are_not_normal_when_there_are_triplets():
+    """The negative control of the test above."""
+    truth = datasets.make_random(30, {2: 0.3 / np.sqrt(30), 3: 1.0 / 30}, random_state=1)
+    X = sample(truth, 10_000, burn_in=200, thin=5, random_state=2)
+    result = diagonal.invert(Moments.from_samples(X, order=3), alpha=0.0)
+    triplets = result.model.packed.slice(3)
+    assert (result.model.weights / result.sampling_errors)[triplets].std() > 1.2
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_standard_errors_are_the_spread_over_data_sets(order):
+    """Weak couplings with fields: J and h of 200 data sets scatter as the standard errors say."""
+    truth = random_model(6, order, (-1, 1), 0.2, seed=4)
+    found = []
+    for seed in range(200):
+        X = sample(truth, 2000, method="exact", random_state=seed)
+        found.append(diagonal.invert(Moments.from_samples(X, order=order, alphabet=(-1, 1)), alpha=0.0))
+    weights = np.array([result.model.weights for result in found])
+    h = np.array([result.model.h for result in found])
+    said = np.array([result.standard_errors for result in found]).mean(axis=0)
+    said_h = np.array([result.h_standard_errors for result in found]).mean(axis=0)
+    assert np.mean(weights.std(axis=0) / said) == pytest.approx(1.0, abs=0.06)
+    assert np.mean(h.std(axis=0) / said_h) == pytest.approx(1.0, abs=0.15)
+
+
+def test_ridge_precision_solves_its_equation():
+    rng = np.random.default_rng(0)
+    for n_rows in (5, 50):  # singular and regular covariance
+        X = rng.normal(size=(n_rows, 8))
+        C = np.cov(X.T, bias=True)
+        for lam in (1e-3, 0.1, 10.0):
+            P = covariance.ridge_precision(C, lam)
+            residual = np.linalg.inv(P) - C - lam * (P - np.diag(1 / np.diag(C)))
+            np.testing.assert_allclose(residual, 0.0, atol=1e-8 * np.abs(P).max())
+    np.testing.assert_allclose(covariance.ridge_precision(C, 0.0), np.linalg.inv(C), atol=1e-10)
+    np.testing.assert_allclose(covariance.ridge_precision(C, 1e9), np.diag(1 / np.diag(C)), atol=1e-6)
+
+
+def test_consistent_diagonal():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(7, 7))
+    A = np.triu(A, 1) + np.triu(A, 1).T
+    V = rng.uniform(0.1, 2.0, 7)
+    Lam = covariance.consistent_diagonal(A, V, 1 / V)
+    S = np.diag(Lam) - A
+    np.testing.assert_allclose(np.diag(np.linalg.inv(S)), V, rtol=1e-10)
+    assert np.linalg.eigvalsh(S).min() > 0
+
+
+def test_the_learnt_prior_finds_the_spread_of_the_couplings():
+    truth = datasets.make_random(40, {2: 0.04}, h_std=0.0, random_state=0)
+    X = sample(truth, 4000, random_state=1)
+    alpha = covariance.learn_pair_alpha(Moments.from_samples(X, order=2).covariance, 4000)
+    assert alpha**-0.5 == pytest.approx(0.04, rel=0.15)
+    noise = np.random.default_rng(2).choice([-1, 1], (4000, 40))
+    absent = covariance.learn_pair_alpha(Moments.from_samples(noise, order=2).covariance, 4000)
+    assert absent**-0.5 < 0.005
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("alpha", ["auto", 1.0, 0.0])
+def test_singular_covariances_give_finite_answers_and_name_the_columns(order, alpha):
+    rng = np.random.default_rng(0)
+    X = rng.choice([-1, 1], (200, 6))
+    X[:, 4] = X[:, 1]
+    result = diagonal.invert(Moments.from_samples(X, order=order), alpha=alpha)
+    assert np.isfinite(result.model.weights).all()
+    assert np.isfinite(result.standard_errors).all()
+    assert "columns 1, 4 are collinear" in result.notes[0]
+    fewer = diagonal.invert(Moments.from_samples(rng.choice([-1, 1], (12, 20)), order=order), alpha=alpha)
+    assert np.isfinite(fewer.model.weights).all()
+    assert "fewer samples than columns" in fewer.notes[0]
+    assert not diagonal.invert(Moments.from_samples(rng.choice([-1, 1], (200, 6)), order=order), alpha=alpha).notes
