@@ -5,7 +5,6 @@ The variable is y = (x − shift) / scale, chosen so that few-valued data has sm
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -14,6 +13,7 @@ import numpy as np
 
 from hbm_learn._kernels import bits
 from hbm_learn._kernels.symmetric import multisets, packed_size, rank
+from hbm_learn._powersums import PowerSums
 from hbm_learn._threads import in_threads
 from hbm_learn.alphabet import Alphabet
 
@@ -22,9 +22,11 @@ MAX_INTEGER = 2**32
 # Whole numbers up to this are summed exactly even on the real line, to order 2.
 MAX_WHOLE = 2**15
 # B bit planes cost B^order popcounts a word: beyond this a BLAS product is faster.
-_MAX_CONJUNCTIONS = 64
+_MAX_CONJUNCTIONS = 81
 # Words taken at a time: one plane is 8 KiB.
 _WIDTH = 1024
+# Entries of Y, or of its pair products, in one BLAS product: 2 MiB.
+_BLAS_ENTRIES = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +49,21 @@ class Coding:
     plane_weights: np.ndarray | None = None
 
     @property
-    def is_integer(self) -> bool:
-        return self.table is not None and self.table.dtype.kind == "i"
+    def largest(self) -> float:
+        """A bound on |y| where y is an integer."""
+        return MAX_WHOLE if self.table is None else float(self.table[-1])
+
+    def decoded(self, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+        """(m, n) float64 y of a block, the (n,) shift that it is about, and whether y is whole."""
+        n = block.shape[1]
+        if self.table is not None:
+            return np.take(self.table.astype(np.float64), block), np.full(n, self.shift), self.table.dtype.kind == "i"
+        if not self.centred:
+            return (block - self.shift) / self.scale, np.full(n, self.shift), False
+        if (np.abs(block) <= MAX_WHOLE).all() and (block == np.rint(block)).all():
+            return block, np.zeros(n), True
+        shift = block.mean(axis=0)
+        return block - shift, shift, False
 
     @classmethod
     def of(cls, alphabet: Alphabet, order: int) -> Coding:
@@ -62,43 +77,31 @@ class Coding:
         if np.allclose(x, low + step * np.arange(q), rtol=1e-15, atol=1e-15 * max(abs(low), abs(high))):
             n_planes = (q - 1).bit_length()
             return cls(low, step, table=np.arange(q))._with_planes(np.arange(q), 1 << np.arange(n_planes), order)
-        whole = bool((x == np.rint(x)).all()) and (high - low) ** order <= MAX_INTEGER
-        table = (x - low).astype(np.int64) if whole else x - low
-        indicators = np.concatenate([[0], 1 << np.arange(min(q - 1, 8))])
-        return cls(low, 1.0, table=table)._with_planes(indicators, table[1:], order)
+        whole = bool((x == np.rint(x)).all()) and high - low <= MAX_INTEGER ** (1 / order)
+        scale, table = (1.0, (x - low).astype(np.int64)) if whole else (high - low, (x - low) / (high - low))
+        return cls(low, scale, table=table)._with_planes((1 << np.arange(q)) >> 1, table[1:], order)
 
     def _with_planes(self, patterns: np.ndarray, weights: np.ndarray, order: int) -> Coding:
         if len(weights) ** order > _MAX_CONJUNCTIONS:
             return self
-        padded = np.zeros(256, dtype=np.uint8)
+        padded = np.zeros(256, dtype=np.uint16)  # up to nine planes
         padded[: len(patterns)] = patterns
         return replace(self, patterns=padded, plane_weights=weights)
 
 
-def block_sums(
-    block: np.ndarray, weights: np.ndarray | None, coding: Coding, order: int
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """[S_1, …, S_order] of one block, and the (n,) shift that they are about.
-
-    ``block`` holds uint8 codes (m, n) where ``coding`` has a table, values (m, n) otherwise.
-    """
-    n = block.shape[1]
-    shift = np.full(n, coding.shift)
+def block_sums(block: np.ndarray, weights: np.ndarray | None, coding: Coding, order: int) -> PowerSums:
+    """PowerSums to ``order`` of one block: uint8 codes (m, n) where ``coding`` has a table, values (m, n) otherwise."""
+    total, squares = (len(block), len(block)) if weights is None else (weights.sum(), (weights**2).sum())
     planes = None if coding.plane_weights is None else _weight_planes(weights)
     if planes is not None:
         parts = [[factor * S for S in _bit_sums(block[rows], coding, order)] for factor, rows in planes]
-        return [reduce(np.add, sums) for sums in zip(*parts)], shift
-    exact = coding.is_integer
-    if coding.table is not None:
-        Y = coding.table.astype(np.float64)[block]
-    elif coding.centred:
-        exact = bool((np.abs(block) <= MAX_WHOLE).all() and (block == np.rint(block)).all())
-        shift = np.zeros(n) if exact else block.mean(axis=0)
-        Y = block - shift
+        sums, shift, exact = [reduce(np.add, S) for S in zip(*parts)], np.full(block.shape[1], coding.shift), False
     else:
-        Y = (block - coding.shift) / coding.scale
-    sums = blas_sums(Y, weights, order)
-    return [np.rint(S).astype(np.int64) for S in sums] if exact and weights is None else sums, shift
+        Y, shift, exact = coding.decoded(block)
+        sums = blas_sums(Y, weights, order)
+    if exact and weights is None:
+        sums = [np.rint(S).astype(np.int64) for S in sums]
+    return PowerSums(tuple(sums), total, squares, shift, coding.scale, coding.largest)
 
 
 def _weight_planes(weights: np.ndarray | None) -> list[tuple[int | float, np.ndarray | slice]] | None:
@@ -157,27 +160,30 @@ def _pack(codes: np.ndarray, patterns: np.ndarray, n_planes: int) -> np.ndarray:
 
 
 def blas_sums(Y: np.ndarray, weights: np.ndarray | None, order: int) -> list[np.ndarray]:
-    """[S_1, …, S_order] of (m, n) float64 values, by products of Y with Y times the other factors."""
+    """[S_1, …, S_order] of (m, n) float64 values, by products of Y with the pair products P_ij = y_i y_j, i ≤ j.
+
+    P is formed for a few rows at a time. Pairs with j ≤ k are the first columns of P, so that what belongs to one k is
+    a piece of one row of Yᵀ P.
+    """
     n = Y.shape[1]
-    ones = np.ones(len(Y)) if weights is None else weights
-    sums = [ones @ Y]
-    for k in range(2, order + 1):
-        out = np.empty(packed_size(n, k))
-        end = 0
-        for head, factor in _tails(Y, ones, k - 2, n):
-            # Given the k − 2 largest members, the sums over i ≤ j ≤ head are consecutive.
-            begin, end = end, end + packed_size(head, 2)
-            left = Y[:, :head]
-            G = (left.T * factor) @ left if k > 2 or weights is not None else left.T @ left
-            out[begin:end] = G[np.tril_indices(head)]
-        sums.append(out)
+    w = np.ones(len(Y)) if weights is None else weights
+    sums = [w @ Y, *(np.zeros(packed_size(n, k)) for k in range(2, order + 1))]
+    lower = np.tril_indices(n)
+    step = max(64, _BLAS_ENTRIES // (n if order == 2 else packed_size(n, 2)))
+    for lo in range(0, len(Y), step):
+        part = Y[lo : lo + step]
+        weighted = w[lo : lo + step, None] * part
+        sums[1] += (part.T @ weighted)[lower]
+        if order > 2:
+            P = np.column_stack([part[:, : j + 1] * part[:, [j]] for j in range(n)])
+            _add_triplets(sums[2], weighted, P)
+        for l in range(n if order > 3 else 0):
+            piece = sums[3][packed_size(l, 4) : packed_size(l + 1, 4)]
+            _add_triplets(piece, weighted[:, [l]] * part[:, : l + 1], P[:, : packed_size(l + 1, 2)])
     return sums
 
 
-def _tails(Y: np.ndarray, factor: np.ndarray, depth: int, n: int) -> Iterator[tuple[int, np.ndarray]]:
-    """(bound, w Π y) over the ``depth`` largest members, each at most the next, in the order of the ranks."""
-    if depth == 0:
-        yield n, factor
-        return
-    for last in range(n):
-        yield from _tails(Y, factor * Y[:, last], depth - 1, last + 1)
+def _add_triplets(S: np.ndarray, factors: np.ndarray, P: np.ndarray) -> None:
+    """S[i, j, k] += Σ_rows factors_k P_ij for i ≤ j ≤ k."""
+    for k, row in enumerate(factors.T @ P):
+        S[packed_size(k, 3) : packed_size(k + 1, 3)] += row[: packed_size(k + 1, 2)]

@@ -116,7 +116,7 @@ def complete_rows(X: Any, sample_weight: Any) -> tuple[Any, Any, int]:
     if hasattr(X, "isna"):
         incomplete = np.asarray(X.isna().any(axis=1))
     elif isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
-        incomplete = np.isnan(X).any(axis=1)
+        incomplete = np.asarray(np.isnan(X).any(axis=1))
     else:
         return X, sample_weight, 0
     n_dropped = int(incomplete.sum())

@@ -1,4 +1,4 @@
-"""Moments: weighted, mergeable sufficient statistics of samples.
+"""Moments: weighted, mergeable sufficient statistics of samples, and their cumulants.
 
     S_k[i₁ … i_k] = Σ_samples w y_{i₁} … y_{i_k},   x_i = shift_i + scale · y_i,   k = 1 … order
 
@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from itertools import combinations
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hbm_learn._kernels import symmetric
-from hbm_learn._sums import MAX_WHOLE, Coding, block_sums
+from hbm_learn._powersums import PowerSums
+from hbm_learn._sums import Coding, block_sums
 from hbm_learn.alphabet import Alphabet
 from hbm_learn.interactions import Interactions
 from hbm_learn.samples import Samples, check_weights, require_order
 
 MAX_ORDER = 4
-# A dense cumulant beyond this is refused.
+# Packed sums, or a dense cumulant, beyond this are refused.
 MAX_BYTES = 2**33
 # Entries of one block: bit planes like long blocks, and float64 values of a block should stay small.
 _BLOCK = 2**23
@@ -39,25 +39,20 @@ class Moments:
     ----------
     alphabet : Alphabet
     order : the largest order of an interaction whose moments are held, 1 … 4.
-    sums : (S_1, …, S_max(order, 2)), packed as in ``_kernels.symmetric``.
-    total : Σ w, the denominator of the sums.
-    squares : Σ w²; 0 for exact moments.
-    shift, scale : (n,) and number, x = shift + scale · y.
+    power_sums : PowerSums of orders 1 … max(order, 2).
     feature_names : list of str, or None.
+
+    Examples
+    --------
+    >>> stats = Moments.from_samples([[0, 1], [1, 1], [0, 0], [1, 1]], order=2)
+    >>> stats.mean, stats.covariance[0, 1], stats.n_samples
+    (array([0.5 , 0.75]), np.float64(0.125), 4)
     """
 
     alphabet: Alphabet
     order: int
-    sums: tuple[np.ndarray, ...]
-    total: float
-    squares: float
-    shift: np.ndarray
-    scale: float = 1.0
+    power_sums: PowerSums
     feature_names: list[str] | None = None
-
-    def __post_init__(self) -> None:
-        for array in (*self.sums, self.shift):
-            array.setflags(write=False)
 
     # ------------------------------------------------------------------ construction
 
@@ -86,8 +81,9 @@ class Moments:
     def from_distribution(cls, states: Any, probabilities: Any, order: int = 3, alphabet: Any = "auto") -> Moments:
         """Exact moments of a distribution over the rows of ``states``: those of infinitely many samples."""
         stats = cls.from_samples(states, order, alphabet, probabilities)
-        sums = tuple(S / stats.total for S in stats.sums)
-        return cls(stats.alphabet, order, sums, 1.0, 0.0, stats.shift, stats.scale, stats.feature_names)
+        ps = stats.power_sums
+        exact = PowerSums(tuple(S / ps.total for S in ps.sums), 1.0, 0.0, ps.shift, ps.scale)
+        return cls(stats.alphabet, order, exact, stats.feature_names)
 
     @classmethod
     def from_raw(
@@ -131,50 +127,35 @@ class Moments:
             raise ValueError(f"n_samples={n_samples}: give the (positive) number of samples, or inf for exact moments.")
         total, squares = (1.0, 0.0) if np.isinf(n_samples) else (float(n_samples), float(n_samples))
         sums = tuple(total * S for S in moments)
-        return cls(Alphabet(alphabet), len(sums), sums, total, squares, shift, 1.0, names)
+        return cls(Alphabet(alphabet), len(sums), PowerSums(sums, total, squares, shift), names)
 
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):
             return NotImplemented
         names = _check_mergeable(self, other)
-        a, b = self, other
-        if a.scale != b.scale or not np.array_equal(a.shift, b.shift):
-            fraction = b.total / (a.total + b.total)
-            centre = (1 - fraction) * a.mean + fraction * b.mean
-            a, b = a._moved(centre), b._moved(centre)
-        total, squares = a.total + b.total, a.squares + b.squares
-        low, high = self.alphabet.bounds
-        largest = MAX_WHOLE if self.alphabet.kind == "real" else (high - low) / a.scale
-        fits = largest ** len(a.sums) * total < 2**63
-        sums = tuple(s + t if fits else s.astype(np.float64) + t for s, t in zip(a.sums, b.sums))
-        return Moments(self.alphabet, self.order, sums, total, squares, a.shift, a.scale, names)
-
-    def _moved(self, centre: np.ndarray) -> Moments:
-        """The same moments in float64, about x = centre and with scale 1."""
-        about, c = self._about_whole(), (centre - self.shift) / self.scale - self._whole
-        sums = tuple(self.scale ** (k + 1) * S for k, S in enumerate(symmetric.shifted(self.total, about, c)))
-        return Moments(self.alphabet, self.order, sums, self.total, self.squares, centre, 1.0, self.feature_names)
+        return Moments(self.alphabet, self.order, self.power_sums + other.power_sums, names)
 
     # ------------------------------------------------------------------ reading
 
     @property
     def n_features(self) -> int:
-        return len(self.shift)
+        return len(self.power_sums.shift)
 
     @property
     def n_samples(self) -> float:
         """Σ w: the number of rows when there are no weights, inf for exact moments."""
-        return self.total if self.squares else np.inf
+        return self.power_sums.total if self.power_sums.squares else np.inf
 
     @property
     def effective_samples(self) -> float:
         """(Σ w)² / Σ w², for standard errors."""
-        return self.total**2 / self.squares if self.squares else np.inf
+        ps = self.power_sums
+        return ps.total**2 / ps.squares if ps.squares else np.inf
 
     @cached_property
     def mean(self) -> np.ndarray:
         """(n,) ⟨x_i⟩."""
-        return _frozen(self.raw(np.arange(self.n_features)[:, None]))
+        return _frozen(self.power_sums.mean)
 
     @cached_property
     def second(self) -> np.ndarray:
@@ -200,11 +181,11 @@ class Moments:
                 f"the dense cumulant of order {order} with n = {n} takes {8 * n**order / 2**30:.0f} GiB (limit "
                 f"{MAX_BYTES / 2**30:g}): take the `moments` of the interactions that you need, or fewer variables."
             )
-        packed = self._central[order - 1]
+        packed = self.power_sums.central(order)
         if order == 4:
-            packed = packed - symmetric.pairings(self._central[1], n)
+            packed -= symmetric.pairings(self.power_sums.central(2), n)
         expand = {2: symmetric.expand2, 3: symmetric.expand3, 4: symmetric.expand4}[order]
-        return expand(packed * self.scale**order, n)
+        return expand(packed, n)
 
     def moments(self, interactions: Interactions | Iterable[Iterable[Any]]) -> np.ndarray:
         """(p,) raw moments ⟨Π_{i∈μ} x_i⟩ of an Interactions, or of tuples of feature indices or names."""
@@ -215,62 +196,22 @@ class Moments:
         parts = [self.raw(interactions.block(k)) for k in interactions.orders]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def raw(self, rows: np.ndarray) -> np.ndarray:
-        """⟨x_{i₁} … x_{i_k}⟩ for each row of an (r, k) array of indices, repeats allowed, shape (r,).
-
-        Π (shift + scale · y) is expanded over subsets; in whole numbers where all is whole, so with one rounding.
-        """
-        rows = np.sort(np.asarray(rows, dtype=np.int64), axis=1)
-        k = rows.shape[1]
-        self._require(k)
-        shift, scale, total = self._affine(k)
-        out = np.zeros(len(rows), dtype=shift.dtype)
-        for size in range(k + 1):
-            for kept in combinations(range(k), size):
-                rest = [r for r in range(k) if r not in kept]
-                sums = self.sums[size - 1][symmetric.rank(rows[:, kept])] if size else total
-                out += scale**size * sums * np.prod(shift[rows[:, rest]], axis=1)
-        return out / self.total
-
-    def _affine(self, k: int) -> tuple[np.ndarray, float, float]:
-        """(shift, scale, total), as integers if Σ x^k is a sum of integers that int64 holds."""
-        whole = self._is_whole and self.scale == np.rint(self.scale) and (self.shift == np.rint(self.shift)).all()
-        if whole and max(map(abs, self.alphabet.bounds)) ** k * self.total < 2**62:
-            return self.shift.astype(np.int64), int(self.scale), int(self.total)
-        return self.shift, self.scale, self.total
+    def raw(self, rows: Any) -> np.ndarray:
+        """⟨x_{i₁} … x_{i_k}⟩ for each row of an (r, k) array of feature indices, repeats allowed, shape (r,)."""
+        rows = np.asarray(rows)
+        self._require(rows.shape[1])
+        return self.power_sums.raw(rows)
 
     def _require(self, order: int) -> None:
-        if order > len(self.sums):
-            raise ValueError(
-                f"order {order} was asked of moments up to order {self.order}: compute them with order={order}."
-            )
-
-    # ------------------------------------------------------------------ centring
-
-    @property
-    def _is_whole(self) -> bool:
-        return self.sums[0].dtype.kind == "i"
-
-    @cached_property
-    def _whole(self) -> np.ndarray:
-        """(n,) whole number nearest ⟨y_i⟩ when sums are exact, else 0: moving there is exact, and cancels most."""
-        return np.rint(self.sums[0] / self.total).astype(np.int64) if self._is_whole else np.zeros(self.n_features)
-
-    def _about_whole(self) -> tuple[np.ndarray, ...]:
-        return symmetric.shifted(int(self.total), self.sums, self._whole) if self._is_whole else self.sums
-
-    @cached_property
-    def _central(self) -> tuple[np.ndarray, ...]:
-        """Central moments of y, packed."""
-        averages = tuple(S / self.total for S in self._about_whole())
-        return symmetric.shifted(1.0, averages, averages[0])
+        held = len(self.power_sums.sums)
+        if order > held:
+            raise ValueError(f"order {order} was asked of moments up to order {held}: compute them with order={order}.")
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Moments)
             and (self.alphabet, self.order, self.feature_names) == (other.alphabet, other.order, other.feature_names)
-            and (self.total, self.squares, self.scale) == (other.total, other.squares, other.scale)
-            and all(np.array_equal(s, t) for s, t in zip((*self.sums, self.shift), (*other.sums, other.shift)))
+            and self.power_sums.equals(other.power_sums)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -293,34 +234,32 @@ def _from_checked(samples: Samples, order: int) -> Moments:
             f"{MAX_BYTES / 2**30:g}): lower `order`, or drop variables."
         )
     coding = Coding.of(samples.alphabet, k)
-    parts: list[Moments] = []
+    merged: PowerSums | None = None
     for block, weights in samples.blocks(max(64, _BLOCK // n // 64 * 64)):
-        if weights is not None and not weights.any():
-            continue
-        total, squares = (len(block), len(block)) if weights is None else (weights.sum(), (weights**2).sum())
-        sums, shift = block_sums(block, weights, coding, k)
-        part = Moments(samples.alphabet, order, tuple(sums), total, squares, shift, coding.scale, samples.feature_names)
-        parts = [reduce(Moments.__add__, [*parts, part])]
-    return parts[0]
+        if weights is None or weights.any():
+            part = block_sums(block, weights, coding, k)
+            merged = part if merged is None else merged + part
+    assert merged is not None  # weights are not all zero
+    return Moments(samples.alphabet, order, merged, samples.feature_names)
 
 
 def _from_iterator(blocks: Iterable, order: int, alphabet: Any, sample_weight: Any) -> Moments:
     weights = None if sample_weight is None else check_weights(sample_weight, len(sample_weight))
-    parts: list[Moments] = []
+    merged: Moments | None = None
     row = 0
     for block in blocks:
         samples = Samples.check(block, alphabet, order=order, first_row=row)
-        end = row + samples.n_samples
-        alphabet = samples.alphabet
-        if weights is None or weights[row:end].any():
-            samples = samples if weights is None else samples.reweighted(weights[row:end])
-            parts = [reduce(Moments.__add__, [*parts, _from_checked(samples, order)])]
+        alphabet, end = samples.alphabet, row + samples.n_samples
+        mine = None if weights is None else weights[row:end]
+        if mine is None or mine.any():
+            part = _from_checked(samples if mine is None else samples.reweighted(mine), order)
+            merged = part if merged is None else merged + part
         row = end
     if weights is not None and len(weights) != row:
         raise ValueError(f"sample_weight has {len(weights)} entries, but the blocks of X have {row} rows.")
-    if not parts:
+    if merged is None:
         raise ValueError("X is an iterator that gave no block of samples.")
-    return parts[0]
+    return merged
 
 
 def _check_mergeable(a: Moments, b: Moments) -> list[str] | None:
@@ -335,7 +274,7 @@ def _check_mergeable(a: Moments, b: Moments) -> list[str] | None:
                 f"moments of different {what} cannot be merged: {mine} and {other}. Compute both with the same "
                 "columns, `order` and (explicit) `alphabet`."
             )
-    if not (a.squares and b.squares):
+    if not (a.power_sums.squares and b.power_sums.squares):
         raise ValueError("exact moments (n_samples = inf) cannot be merged: they have no weight beside other samples.")
     if a.feature_names is not None and b.feature_names is not None and a.feature_names != b.feature_names:
         i = next(i for i, (x, y) in enumerate(zip(a.feature_names, b.feature_names)) if x != y)

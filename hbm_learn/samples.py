@@ -145,10 +145,9 @@ class _Scan:
             unknown = block == MISSING
             if not unknown.any():
                 continue
-            strange = np.unique(rows[unknown])
-            strange = strange[~np.isnan(strange)] if strange.dtype.kind == "f" else strange
-            if self.find and np.isfinite(strange).all():
-                letters += strange.tolist()
+            if self.find:
+                strange = np.unique(rows[unknown])
+                letters += strange[np.isfinite(strange)].tolist()
                 if len(letters) > MAX_AUTO_VALUES:
                     return False
                 block = encode(rows, letters, out)
