@@ -48,7 +48,7 @@ def gibbs(
     n_chains : independent chains, at least 4.
     burn_in, thin : sweeps dropped after annealing, and between draws.
     n_steps : steps of the annealing.
-    n_jobs : threads.
+    n_jobs : threads; None is as many as there are cores.
     random_state : None, int, SeedSequence, Generator or RandomState.
     """
     if model.alphabet.kind == "real":

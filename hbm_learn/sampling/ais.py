@@ -35,7 +35,7 @@ def log_partition(
     n_chains : independent chains, at least 2, one weight each.
     n_steps : steps of α from 0 to 1, with one sweep at each.
     random_state : None, int, SeedSequence, Generator or RandomState.
-    n_jobs : threads.
+    n_jobs : threads; None is as many as there are cores.
 
     Returns
     -------

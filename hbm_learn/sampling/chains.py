@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import call
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from hbm_learn._kernels import gibbs as kernels
+from hbm_learn._threads import in_threads
 from hbm_learn.model import BoltzmannMachine
 
 # Chains in a block: enough to fill vector registers and to share the passes over the couplings.
@@ -44,7 +45,7 @@ class Chains:
     widths : number of chains in each block.
     seed : SeedSequence; each block takes one child.
     initial : (n_chains, n) states to start from; by default independent draws from the model without its couplings.
-    n_jobs : threads, as joblib counts them.
+    n_jobs : threads; None is as many as there are cores.
     """
 
     def __init__(
@@ -104,10 +105,9 @@ class Chains:
         """step(start, stop) of each step, over consecutive pieces of range(n_sweeps) short enough to be interrupted."""
         per_lane = len(self.sites[4]) + len(self.sites[0]) * _DRAW_COST[self.sites[7]] * len(self.sites[6])
         piece = max(1, int(CHUNK / (per_lane * max(block.X.shape[1] for block in self.blocks))))
-        with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:
-            for start in range(0, n_sweeps, piece):
-                stop = min(start + piece, n_sweeps)
-                parallel(delayed(step)(start, stop) for step in steps)
+        for start in range(0, n_sweeps, piece):
+            stop = min(start + piece, n_sweeps)
+            in_threads(call, [partial(step, start, stop) for step in steps], self.n_jobs)
 
 
 # Cost of one draw, for each value of the alphabet, in units of one factor of one coupling.

@@ -33,7 +33,7 @@ def gibbs(
     burn_in : sweeps (updates of every variable) dropped at the start of each chain.
     thin : sweeps between recorded draws of a chain.
     initial : (n,) or (n_chains, n) states to start from; by default draws from the model without its couplings.
-    n_jobs : threads (blocks of 32 chains run in parallel).
+    n_jobs : threads, in which blocks of 32 chains run; None is as many as there are cores.
     return_diagnostics : also return :class:`~hbm_learn.sampling.diagnostics.Diagnostics`.
 
     Returns

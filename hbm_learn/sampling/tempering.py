@@ -113,7 +113,7 @@ def tempering(
     burn_in, thin : sweeps dropped at the start, and between recorded draws.
     initial : (n,) or (n_chains, n) states from which all replicas of a ladder start; by default draws from the
         model without its couplings.
-    n_jobs : threads (ladders run in parallel).
+    n_jobs : threads, in which ladders run; None is as many as there are cores.
     return_diagnostics : also return :class:`~hbm_learn.sampling.diagnostics.Diagnostics`, with the ladder and the
         acceptance of swaps.
 
