@@ -100,7 +100,7 @@ class Point:
 
 
 def _best_start(target: Target, start: BoltzmannMachine | None) -> Point:
-    """The better of ``start`` and independence: far from its range of validity the closed form is worse than nothing."""
+    """The better of ``start`` and independence: at strong coupling the closed form can be worse than nothing."""
     plain = Point(target, target.independent(), StateTable(target.model(target.independent())))
     given = None if start is None else Point.at(target, target.parameters(start))
     return plain if given is None or given.value < plain.value else given

@@ -154,7 +154,7 @@ def _search(
 
 
 def factor(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(L, scale): diag(scale) H diag(scale) = L L' with unit diagonal; a singular H is lifted by the least that works."""
+    """(L, scale): diag(scale) H diag(scale) = L L', with unit diagonal; a singular H is lifted as little as will do."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
     lift = 0.0
     while True:

@@ -20,6 +20,10 @@ from hbm_learn.inversion.result import InversionResult
 # A learnt prior variance never falls below this fraction of the mean sampling variance of its order: such an order is
 # switched off, and everything stays finite.
 FLOOR = 1e-3
+# Largest change of ln α in one round.
+_LEAP = 3.0
+# An order whose couplings keep less than this fraction of their estimates without prior.
+_NEARLY_OFF = 0.2
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,10 @@ def mackay(result: InversionResult) -> dict[int, float]:
     for k in kept.orders:
         where = kept.slice(k)
         J2, s2 = result.model.weights[where] ** 2, result.standard_errors[where] ** 2
-        determined = float(np.sum(1.0 - result.alpha[k] * s2))
+        determined = np.clip(1.0 - result.alpha[k] * s2, 0.0, 1.0)
         # The sampling variance without prior is s²/(1 − α s²); where the prior is all there is, s² = 1/α.
-        sampling = s2 / np.maximum(1.0 - result.alpha[k] * s2, FLOOR)
-        tau2 = float(J2.sum()) / max(determined, 1e-12)
+        sampling = s2 / np.maximum(determined, FLOOR)
+        tau2 = float(J2.sum()) / max(float(determined.sum()), 1e-12)
         alpha[k] = 1.0 / max(tau2, FLOOR * float(sampling.mean()), 1e-300)
     return alpha
 
@@ -87,14 +91,56 @@ def learn(
     fit: Callable[[dict[int, float], InversionResult | None], InversionResult],
     alpha: dict[int, float],
     max_rounds: int = 30,
-    tol: float = 0.02,
+    tol: float = 0.005,
 ) -> InversionResult:
-    """Empirical Bayes: fit, update α, fit again from there, until no α moves by more than ``tol`` (relative)."""
-    result = fit(alpha, None)
+    """Empirical Bayes: fit, update α, fit again from there, until no estimate would move.
+
+    w_k, the mean of 1 − α_k s², is the fraction of its estimate without prior that a coupling of order k keeps: stop
+    when no w_k would change by more than ``tol``.
+
+    Parameters
+    ----------
+    fit : (α, previous result or None) → result.
+    alpha : {order: α} to begin with, such as the closed form's.
+    max_rounds : fits at most, after the first.
+    """
+    result, last = fit(alpha, None), {}
     for _ in range(max_rounds):
-        new = mackay(result)
-        moved = max((abs(np.log(new[k] / max(result.alpha[k], 1e-300))) for k in new), default=0.0)
-        if moved < tol:
+        now = {k: _Round(result, k, target) for k, target in mackay(result).items()}
+        steps = {k: now[k].step(last.get(k)) for k in now}
+        if all(now[k].change(steps[k]) < tol for k in now):
             break
-        result = fit(new, result)
+        result, last = fit({k: float(np.exp(now[k].u + steps[k])) for k in now}, result), now
     return result
+
+
+class _Round:
+    """One order in one round: u = ln α, the step f that MacKay's update makes from there, and w."""
+
+    def __init__(self, result: InversionResult, k: int, target: float):
+        s2 = result.standard_errors[result.model.packed.slice(k)] ** 2
+        self.u = np.log(result.alpha[k] if result.alpha[k] > 0 else target)
+        self.f = np.log(target) - self.u
+        self.w = float(np.mean(np.clip(1.0 - result.alpha[k] * s2, 0.0, 1.0)))
+
+    def step(self, last: _Round | None) -> float:
+        """A secant step to f = 0, within a few times MacKay's own; that one crawls where an order is nearly off."""
+        if abs(self.f) < 1e-6:
+            return 0.0
+        leap = np.copysign(_LEAP, self.f)
+        longest = leap if self.w < _NEARLY_OFF else float(np.clip(5.0 * self.f, -_LEAP, _LEAP))
+        step = leap if self.w < _NEARLY_OFF else self.f
+        if last is not None and self.u != last.u:
+            slope = (self.f - last.f) / (self.u - last.u)
+            step = -self.f / slope if slope < 0.0 else step
+        return float(np.copysign(min(abs(step), abs(longest)), self.f))
+
+    def change(self, step: float) -> float:
+        """|Δw| if ln α moved by this step or by MacKay's, as if the order had one sampling variance.
+
+        An order that is nearly off and leaps back on has changed, however small w is after the first leap.
+        """
+        if self.w < _NEARLY_OFF and step == -_LEAP:
+            return np.inf
+        moved = [self.w / (self.w + (1.0 - self.w) * np.exp(u)) - self.w for u in (step, self.f)]
+        return float(np.abs(moved).max())

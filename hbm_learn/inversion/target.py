@@ -56,7 +56,7 @@ class Target:
             )
         second = [] if moments.alphabet.is_binary else [-0.5 * moments.second]
         t = np.concatenate([moments.mean, *second, moments.moments(interactions)])
-        free, M = np.zeros(len(t) - len(interactions)), moments.effective_samples
+        free, M = np.zeros(len(t) - len(interactions)), moments.n_samples
         ridge = np.concatenate([free, prior.ridge(interactions) / M])
         lasso = np.concatenate([free, prior.lasso(interactions) / M])
         return cls(interactions, moments.alphabet, t, ridge, lasso, M, prior, moments.feature_names)

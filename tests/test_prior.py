@@ -1,0 +1,209 @@
+"""The prior: penalties by order, and empirical Bayes against a brute-force maximum of the evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oracle import random_model
+from scipy import optimize
+
+from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
+from hbm_learn.inference.states import StateTable
+from hbm_learn.inversion import diagonal, likelihood
+from hbm_learn.inversion.prior import Prior, check_alpha, learn, mackay
+from hbm_learn.inversion.result import InversionResult
+
+
+def fitter(moments: Moments, interactions: Interactions):
+    """The callback of ``learn``, and the list of α that it was given."""
+    asked: list[dict[int, float]] = []
+
+    def fit(alpha, previous):
+        asked.append(alpha)
+        return likelihood.fit(moments, interactions, previous and previous.model, Prior(alpha))
+
+    return fit, asked
+
+
+def data(model: BoltzmannMachine, n_samples: int, seed: int = 0) -> Moments:
+    return Moments.from_samples(sample(model, n_samples, "exact", random_state=seed), model.order, model.alphabet)
+
+
+def log_evidence(moments: Moments, interactions: Interactions, alpha: dict[int, float]) -> float:
+    """ln ∫ P(data | θ) P(J | α) dθ by Laplace's method, up to a constant."""
+    result = likelihood.fit(moments, interactions, None, Prior(alpha))
+    table = StateTable(result.model)
+    M, J = moments.n_samples, result.model.weights
+    t = np.concatenate([moments.mean, moments.moments(interactions)])
+    value = np.concatenate([result.model.h, J]) @ t - table.log_partition
+    precision = np.array([alpha[len(mu)] for mu in interactions.tuples])
+    H = M * table.fisher(interactions) + np.diag(np.r_[np.zeros(len(result.model.h)), precision])
+    return M * value + 0.5 * (np.log(precision).sum() - precision @ J**2 - np.linalg.slogdet(H)[1])
+
+
+def test_penalties_by_order():
+    interactions = Interactions.upto(3, 3)
+    prior = Prior({2: 4.0, 3: 8.0}, l1_ratio=0.25)
+    np.testing.assert_allclose(prior.ridge(interactions), [3.0, 3.0, 3.0, 6.0])
+    np.testing.assert_allclose(prior.lasso(interactions), [1.0, 1.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [(2, {2: 2.0, 3: 2.0}), ([1, 5], {2: 1.0, 3: 5.0}), ({2: 0, 3: 1, 4: 7}, {2: 0.0, 3: 1.0})]
+)
+def test_alpha_for_each_order(given, found):
+    assert check_alpha(given, 3) == found
+    assert check_alpha("auto", 3) == "auto"
+
+
+@pytest.mark.parametrize("bad", ["best", -1.0, np.nan, [1.0], {2: 1.0}, [1.0, "x"], np.inf])
+def test_bad_alpha_is_named(bad):
+    with pytest.raises(ValueError, match="alpha="):
+        check_alpha(bad, 3)
+
+
+def gaussian_fitter(interactions: Interactions, y: np.ndarray, precision: np.ndarray):
+    """A fit whose evidence is known: y ~ N(J, precision⁻¹)."""
+
+    def fit(alpha, previous):
+        A = np.diag([alpha[len(mu)] for mu in interactions.tuples])
+        S = np.linalg.inv(precision + A)
+        errors, n = np.sqrt(np.diag(S)), interactions.n_features
+        model = BoltzmannMachine.from_packed(np.zeros(n), interactions, S @ precision @ y)
+        return InversionResult("gaussian", model, errors, np.zeros(n), errors, dict(alpha))
+
+    return fit
+
+
+@pytest.mark.parametrize("tau", [(0.3, 0.1), (0.3, 0.03), (0.05, 0.3)])
+def test_learnt_alpha_maximises_the_evidence_of_gaussian_data(tau):
+    """y ~ N(0, Σ + diag(τ²)): the evidence in closed form, maximised by scipy."""
+    rng = np.random.default_rng(3)
+    interactions = Interactions.upto(3, 10)
+    sizes = np.diff(interactions.indptr)
+    B = rng.normal(size=(len(sizes), 2 * len(sizes)))
+    Sigma = 0.01 * B @ B.T / B.shape[1]
+    J = rng.normal(size=len(sizes)) * np.where(sizes == 2, *tau)
+    y = rng.multivariate_normal(J, Sigma)
+
+    def negative(u):
+        C = Sigma + np.diag(np.exp(-np.where(sizes == 2, *u)))
+        return 0.5 * (np.linalg.slogdet(C)[1] + y @ np.linalg.solve(C, y))
+
+    best = optimize.minimize(negative, np.log([10.0, 10.0]), method="BFGS")
+    learnt = learn(gaussian_fitter(interactions, y, np.linalg.inv(Sigma)), {2: 1.0, 3: 1.0}, tol=1e-7)
+    np.testing.assert_allclose(np.log([learnt.alpha[2], learnt.alpha[3]]), best.x, atol=2e-3)
+
+
+def test_learnt_alpha_maximises_the_evidence_of_a_likelihood():
+    """By Laplace's method; MacKay leaves out how F moves with α, so look as far as that matters."""
+    model = random_model(7, 3, (-1, 1), 0.7, seed=2)
+    moments = data(model, 5000)
+    fit, _ = fitter(moments, model.packed)
+    found = learn(fit, {2: 1.0, 3: 1.0}).alpha
+    best = log_evidence(moments, model.packed, found)
+    for k in (2, 3):
+        for factor in (0.5, 2.0):
+            assert log_evidence(moments, model.packed, {**found, k: factor * found[k]}) < best
+
+
+def test_the_fixed_point_is_mackays_and_does_not_depend_on_the_start():
+    model = random_model(8, 3, (-1, 1), 0.6, seed=4)
+    moments = data(model, 3000)
+    found = []
+    for start in (1e-2, 1.0, 1e6):
+        fit, asked = fitter(moments, model.packed)
+        result = learn(fit, {2: start, 3: start}, tol=1e-5)
+        assert len(asked) < 15
+        again = mackay(result)
+        np.testing.assert_allclose([again[k] / result.alpha[k] for k in (2, 3)], 1.0, rtol=1e-3)
+        found.append([result.alpha[2], result.alpha[3]])
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=5e-3)
+
+
+def test_an_absent_order_is_switched_off():
+    model = datasets.make_random(8, {2: 0.25}, random_state=0)
+    off = 0
+    for seed in range(5):
+        moments = Moments.from_samples(sample(model, 2000, "exact", random_state=seed), 3, (-1, 1))
+        interactions = Interactions.upto(3, 8)
+        fit, asked = fitter(moments, interactions)
+        result = learn(fit, diagonal.invert(moments, interactions).alpha)
+        flat = likelihood.fit(moments, interactions, None, Prior({2: 0.0, 3: 0.0}))
+        triplets = interactions.slice(3)
+        kept = np.linalg.norm(result.model.weights[triplets]) / np.linalg.norm(flat.model.weights[triplets])
+        assert kept < 0.35
+        off += kept < 0.02
+        pairs = interactions.slice(2)
+        assert np.linalg.norm(result.model.weights[pairs]) > 0.8 * np.linalg.norm(flat.model.weights[pairs])
+        assert len(asked) <= 15
+    assert off >= 2  # noise alone favours a positive variance in about half of the data sets
+
+
+def test_an_order_that_the_start_takes_for_absent_comes_back():
+    model = random_model(8, 3, (-1, 1), 0.8, seed=5)
+    fit, _ = fitter(data(model, 20_000), model.packed)
+    usual, from_off = learn(fit, {2: 1.0, 3: 1.0}), learn(fit, {2: 1.0, 3: 1e9})
+    np.testing.assert_allclose(from_off.model.weights, usual.model.weights, atol=2e-3)
+
+
+def test_exact_moments_need_no_prior():
+    model = random_model(5, 3, (-1, 1), 0.6, seed=6)
+    table = StateTable(model)
+    moments = Moments.from_distribution(table.states(np.arange(32)), table.p, 3, (-1, 1))
+    fit, _ = fitter(moments, model.packed)
+    result = learn(fit, diagonal.invert(moments, model.packed).alpha)
+    np.testing.assert_allclose(result.model.weights, model.weights, atol=1e-8)
+
+
+@pytest.mark.parametrize("fixed", [0.0, 5.0])
+def test_learning_is_bounded_whatever_the_fits_say(fixed):
+    """A fit that answers nonsense, or couplings that are all zero: finite α, and an end."""
+    interactions, rounds = Interactions.upto(3, 4), []
+    rng = np.random.default_rng(0)
+
+    def fit(alpha: dict[int, float], previous: InversionResult | None) -> InversionResult:
+        rounds.append(alpha)
+        J, errors = fixed * rng.normal(size=len(interactions)), rng.uniform(0.0, 1.0, len(interactions))
+        model = BoltzmannMachine.from_packed(np.zeros(4), interactions, J)
+        return InversionResult("none", model, errors, np.zeros(4), errors, alpha)
+
+    result = learn(fit, {2: 1.0, 3: 1.0}, max_rounds=12)
+    assert len(rounds) <= 13
+    assert all(np.isfinite(a) and a > 0 for a in result.alpha.values())
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_data_on_the_boundary_have_finite_couplings(order):
+    rng = np.random.default_rng(1)
+    X = rng.choice([-1, 1], (300, 5))
+    X[:, 2] = X[:, 0]
+    X[(X[:, 3] == 1) & (X[:, 4] == 1), 4] = -1
+    moments, interactions = Moments.from_samples(X, order, (-1, 1)), Interactions.upto(order, 5)
+    fit, asked = fitter(moments, interactions)
+    result = learn(fit, diagonal.invert(moments, interactions).alpha)
+    assert result.converged, result.status
+    assert np.abs(result.model.weights).max() < 20
+    assert len(asked) <= 31
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beta", [0.3, 0.6, 1.0])
+def test_efficiency_against_the_cramer_rao_bound(beta, monkeypatch):
+    """The table of benchmarks/bench_efficiency.py. A ratio to the bound has a standard error of 1/√(2·298·sets)."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    from bench_efficiency import measure
+
+    sets = 20
+    allowance = 2.0 / np.sqrt(2 * 298 * sets)
+    some = ("alpha=0", "auto")
+    assert measure(beta, beta, 1000, sets, some).ratio("auto") < 0.75
+    for n_samples in (10_000, 100_000):
+        cell = measure(beta, beta, n_samples, sets, some)
+        assert cell.ratio("auto") < 1.0 + allowance
+        assert cell.ratio("alpha=0") < 1.05
+        assert cell.ratio("auto") < cell.ratio("alpha=0")
+    for n_samples in (1000, 10_000):
+        assert measure(beta, 0.0, n_samples, sets, ("auto",)).ratio("auto") < 0.55
