@@ -421,7 +421,11 @@ def test_diagnostics_of_chains_that_do_not_mix():
     assert found.r_hat.min() > 1.5
     assert found.ess_bulk.max() < 100
     assert "disagree" in found.status
-    assert "tempering" in found.status
+    assert 'try method "tempering"' in found.status
+    few = sample(model, 40, "tempering", random_state=0, n_chains=8, burn_in=0, n_replicas=2, return_diagnostics=True)[
+        1
+    ]
+    assert "try more n_replicas" in few.status
 
 
 def test_diagnostics_of_frozen_variables():

@@ -73,12 +73,12 @@ def diagnose(model: BoltzmannMachine, draws: np.ndarray, **extra: Any) -> Diagno
         energy_ess_bulk=float(ess[n]),
         n_chains=n_chains,
         n_draws=n_draws,
-        status=_sentence(r_hat, moved),
+        status=_sentence(r_hat, moved, "more n_replicas" if "ladder" in extra else 'method "tempering"'),
         **extra,
     )
 
 
-def _sentence(r_hat: np.ndarray, moved: np.ndarray) -> str:
+def _sentence(r_hat: np.ndarray, moved: np.ndarray, remedy: str) -> str:
     if not moved.any():
         return "no variable ever changed: the chains are frozen, or the model has one state."
     worst = float(np.max(r_hat[moved]))  # NaN if any is
@@ -86,8 +86,8 @@ def _sentence(r_hat: np.ndarray, moved: np.ndarray) -> str:
     if worst <= R_HAT_LIMIT:
         return f"the chains agree: R-hat is at most {worst:.4f} (limit {R_HAT_LIMIT}).{frozen}"
     return (
-        f"the chains disagree: R-hat reaches {worst:.4f} (limit {R_HAT_LIMIT}); raise burn_in and thin, "
-        f'or use method "tempering".{frozen}'
+        f"the chains disagree: R-hat reaches {worst:.4f} (limit {R_HAT_LIMIT}); raise burn_in, thin or n_samples, "
+        f"or try {remedy}.{frozen}"
     )
 
 
