@@ -1,4 +1,4 @@
-"""Make planted_triplets.csv and planted_triplets_truth.json again: ``python datasets/make_planted_triplets.py [folder]``.
+"""Make planted_triplets.csv and its truth again: ``python datasets/make_planted_triplets.py [folder]``.
 
 20 variables of ±1, 20 pairs and 12 triplets planted at random with 0.1 ≤ |J_μ| ≤ 0.3, 10,000 independent samples drawn
 from all 2²⁰ states.
