@@ -155,7 +155,7 @@ class HBM(DensityMixin, BaseEstimator):
         self.model_, self.moments_, self._result = model, moments, result
         self._tests = uncertainty.Tests.of(result) if tests is None else tests.at(model.packed)
         self.h_, self.d_, self.J_ = model.h, model.d, model.J
-        self.interactions_, self.weights_ = model.interactions, model.weights
+        self.weights_ = model.weights
         self.standard_errors_, self.h_standard_errors_ = result.standard_errors, result.h_standard_errors
         self.alpha_, self.n_iter_, self.converged_ = result.alpha, result.n_iter, result.converged
         self.trust_ = uncertainty.Trust.of(result, moments)
@@ -168,6 +168,12 @@ class HBM(DensityMixin, BaseEstimator):
         return self
 
     # ------------------------------------------------------------------ reading the fit
+
+    @property
+    def interactions_(self) -> list[tuple[int, ...]]:
+        """Sorted tuples, matching ``weights_``; made when asked for, as there may be a million."""
+        check_is_fitted(self)
+        return self.model_.interactions
 
     def confidence_intervals(self, level: float = 0.95) -> np.ndarray:
         """(p, 2) intervals of the couplings, matching ``weights_``."""

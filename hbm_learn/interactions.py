@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import combinations
 from math import comb
 from typing import Any
 
@@ -169,11 +168,14 @@ def check_count(counts: dict[int, int], n_features: int) -> None:
 
 
 def _all_subsets(n: int, k: int) -> np.ndarray:
-    """(comb(n, k), k) sorted rows in lexicographic order, without a Python object for each."""
-    if k == 2:
-        return np.stack(np.triu_indices(n, 1), axis=1)
-    flat = np.fromiter((i for mu in combinations(range(n), k) for i in mu), dtype=np.intp, count=k * comb(n, k))
-    return flat.reshape(-1, k)
+    """(comb(n, k), k) sorted rows in lexicographic order: each row of k − 1 is followed by every larger last member."""
+    rows = np.arange(n, dtype=np.intp)[:, None]
+    for _ in range(k - 1):
+        followers = n - 1 - rows[:, -1]
+        first = np.repeat(np.cumsum(followers) - followers, followers)
+        last = np.arange(followers.sum()) - first + np.repeat(rows[:, -1] + 1, followers)
+        rows = np.column_stack([np.repeat(rows, followers, axis=0), last])
+    return rows
 
 
 def _codes(rows: np.ndarray, n_features: int) -> np.ndarray:

@@ -120,7 +120,8 @@ def _exact_checks(result: InversionResult, moments: Moments) -> tuple[float | No
 
 def _likelihood_errors(result: InversionResult) -> np.ndarray:
     """Standard errors without the prior: s²/(1 − α s²), see ``prior``."""
-    alpha = np.array([result.alpha[len(mu)] for mu in result.model.packed.tuples])
+    orders = np.diff(result.model.packed.indptr)
+    alpha = np.array([result.alpha.get(k, 0.0) for k in range(result.model.order + 1)])[orders]
     variance = result.standard_errors**2
     return np.sqrt(variance / np.maximum(1.0 - alpha * variance, 1e-6))
 

@@ -204,10 +204,10 @@ def test_consistent_diagonal():
 def test_the_learnt_prior_finds_the_spread_of_the_couplings():
     truth = datasets.make_random(40, {2: 0.04}, h_std=0.0, random_state=0)
     X = sample(truth, 4000, random_state=1)
-    alpha = covariance.learn_pair_alpha(Moments.from_samples(X, order=2).covariance, 4000)
+    _, alpha = covariance.learn_precision(Moments.from_samples(X, order=2).covariance, 4000)
     assert alpha**-0.5 == pytest.approx(0.04, rel=0.15)
     noise = np.random.default_rng(2).choice([-1, 1], (4000, 40))
-    absent = covariance.learn_pair_alpha(Moments.from_samples(noise, order=2).covariance, 4000)
+    _, absent = covariance.learn_precision(Moments.from_samples(noise, order=2).covariance, 4000)
     assert absent**-0.5 < 0.005
 
 

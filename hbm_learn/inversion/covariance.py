@@ -14,43 +14,63 @@ from scipy import linalg
 
 from hbm_learn.inversion.prior import FLOOR
 
-# A correlation matrix with a smaller eigenvalue than this is treated as singular.
+# A correlation matrix with a smaller pivot than this is treated as singular.
 SINGULAR = 1e-10
+# The least ridge that a singular covariance matrix gets.
+MIN_RIDGE = 1e-6
 
 
 def ridge_precision(C: np.ndarray, lam: float) -> np.ndarray:
-    """P with P⁻¹ − C − λ(P − diag(1/C_ii)) = 0, (n, n); C⁻¹ for λ = 0. O(n³)."""
-    if lam == 0.0:
+    """P with P⁻¹ − C − λ(P − diag(1/C_ii)) = 0, (n, n); C⁻¹ for λ = 0. O(n³).
+
+    A singular C needs λ > 0 and gets the flattest prior that keeps the answer finite if it has none.
+    """
+    if lam == 0.0 and _is_regular(C):
         return linalg.inv(C, assume_a="pos", check_finite=False)
+    lam = max(lam, MIN_RIDGE)
     delta, U = linalg.eigh(C - lam * np.diag(1.0 / np.diag(C)), check_finite=False)
+    return (U * _ridge_root(delta, lam)) @ U.T
+
+
+def _ridge_root(delta: np.ndarray, lam: float) -> np.ndarray:
+    """The positive root of 1/p − δ − λp = 0; two forms of it, so that neither sign of δ cancels."""
     root = np.sqrt(delta**2 + 4.0 * lam)
-    # Two forms of the same root, so that neither sign of δ cancels.
-    p = np.where(delta > 0, 2.0 / (np.abs(delta) + root), (np.abs(delta) + root) / (2.0 * lam))
-    return (U * p) @ U.T
+    return np.where(delta > 0, 2.0 / (np.abs(delta) + root), (np.abs(delta) + root) / (2.0 * lam))
+
+
+def learn_precision(C: np.ndarray, n_samples: float, max_rounds: int = 30) -> tuple[np.ndarray, float]:
+    """(P, α): the ridge precision with the prior variance τ² = 1/α of the couplings learnt from the data.
+
+    In units of standard deviations, J_ab √(V_a V_b), independence is T = 1, which shares the eigenvectors of the
+    correlation matrix whatever λ: one eigendecomposition serves all rounds of MacKay's update
+    τ² = ΣĴ² / Σ τ²/(τ² + se²). α is reported for the couplings themselves, with the typical V_a V_b.
+    """
+    n, scale = len(C), np.sqrt(np.diag(C))
+    if n < 2 or not np.isfinite(n_samples):
+        return ridge_precision(C, 0.0), 0.0
+    values, U = linalg.eigh(C / np.outer(scale, scale), check_finite=False)
+    # Correlations stand in for the couplings at first: Σ r² over all pairs, of which 1/M each is noise.
+    count = n * (n - 1)
+    tau2 = max(float(np.sum(values**2) - n) / count - 1.0 / n_samples, FLOOR / n_samples)
+    for _ in range(max_rounds):
+        lam = 1.0 / (n_samples * tau2)
+        P = (U * _ridge_root(values - lam, lam)) @ U.T
+        variance = pair_variances(P, n_samples)
+        np.fill_diagonal(variance, 0.0)
+        determined = float(np.sum(tau2 / (tau2 + variance))) - n
+        couplings = float(np.sum(P**2) - np.sum(np.diag(P) ** 2))
+        new = max(couplings / determined, FLOOR * float(variance.sum()) / count)
+        if abs(new - tau2) < 0.02 * tau2:
+            break
+        tau2 = new
+    typical = float(np.exp(np.mean(np.log(scale**2)))) ** 2
+    return P / np.outer(scale, scale), typical / tau2
 
 
 def pair_variances(P: np.ndarray, n_samples: float) -> np.ndarray:
     """Var(J_ab) = (P_aa P_bb + P_ab²)/M for Gaussian data, (n, n)."""
     diagonal = np.diag(P)
     return (np.outer(diagonal, diagonal) + P**2) / n_samples
-
-
-def learn_pair_alpha(C: np.ndarray, n_samples: float, rounds: int = 4) -> float:
-    """α = 1/τ² by MacKay's update τ² = ΣĴ² / Σ τ²/(τ² + se²), from the prior variance that the covariances suggest."""
-    off = ~np.eye(len(C), dtype=bool)
-    if not off.any() or not np.isfinite(n_samples):
-        return 0.0
-    VV = np.outer(np.diag(C), np.diag(C))[off]
-    noise = 1.0 / (n_samples * VV)
-    tau2 = max(float(np.mean(C[off] ** 2 / VV**2 - noise)), FLOOR * float(noise.mean()))
-    for _ in range(rounds):
-        P = ridge_precision(C, 1.0 / (n_samples * tau2))
-        variance = pair_variances(P, n_samples)[off]
-        new = max(float(np.sum(P[off] ** 2) / np.sum(tau2 / (tau2 + variance))), FLOOR * float(variance.mean()))
-        if abs(new - tau2) < 0.05 * tau2:
-            return 1.0 / new
-        tau2 = new
-    return 1.0 / tau2
 
 
 def learn_alpha(estimates: np.ndarray, variances: np.ndarray) -> float:
@@ -94,9 +114,21 @@ def _inverse(Lam: np.ndarray, A: np.ndarray) -> np.ndarray | None:
         return None
 
 
+def _is_regular(C: np.ndarray) -> bool:
+    """Whether the correlation matrix has a Cholesky factor with no vanishing pivot; n³/3 flops."""
+    scale = 1.0 / np.sqrt(np.diag(C))
+    try:
+        pivots = np.diag(linalg.cholesky(C * np.outer(scale, scale), check_finite=False)) ** 2
+    except linalg.LinAlgError:
+        return False
+    return bool(pivots.min() > SINGULAR)
+
+
 def collinear_columns(C: np.ndarray) -> list[int]:
     """Columns that take part in a (nearly) vanishing combination: the large entries of C's null vectors."""
+    if _is_regular(C):
+        return []
     scale = 1.0 / np.sqrt(np.diag(C))
     values, vectors = linalg.eigh(C * np.outer(scale, scale), check_finite=False)
-    null = vectors[:, values < SINGULAR]
-    return np.flatnonzero((np.abs(null) > 0.1).any(axis=1)).tolist()
+    null = vectors[:, values < max(10 * SINGULAR, 2 * values[0])]
+    return np.flatnonzero((np.abs(null) > 0.1 / np.sqrt(null.shape[1])).any(axis=1)).tolist()

@@ -45,8 +45,7 @@ def invert(
 
     Cost: O(n³) for pairs, O(n⁴) for triplets, O(n⁵) for quadruplets.
     """
-    everything = Interactions.upto(moments.order, moments.n_features)
-    kept = everything if interactions is None else interactions
+    kept = Interactions.upto(moments.order, moments.n_features) if interactions is None else interactions
     if kept.order > min(moments.order, MAX_ORDER):
         raise ValueError(
             f"the closed form takes interactions up to order {min(moments.order, MAX_ORDER)} here, got {kept.order}: "
@@ -97,19 +96,22 @@ def _precision(
     if order < 2:
         return np.diag(1.0 / np.diag(C)), {}, []
     given = check_alpha(alpha, order)
-    alphas = {2: covariance.learn_pair_alpha(C, M)} if isinstance(given, str) else given
-    notes = []
-    lam = alphas[2] / M if np.isfinite(M) else 0.0
+    if isinstance(given, str):
+        P, alpha_pairs = covariance.learn_precision(C, M)
+        alphas = {2: alpha_pairs}
+    else:
+        alphas = given
+        P = covariance.ridge_precision(C, alphas[2] / M if np.isfinite(M) else 0.0)
     collinear = covariance.collinear_columns(C)
-    if collinear:
-        labels = ", ".join(str(i if names is None else names[i]) for i in collinear[:10])
-        more = f" and {len(collinear) - 10} more" if len(collinear) > 10 else ""
-        notes.append(
-            f"columns {labels}{more} are collinear (or there are fewer samples than columns): their couplings are not "
-            "determined by the data and lean on the prior; drop one of them, or give more samples."
-        )
-        lam = max(lam, 1e-6)  # without a prior, the flattest one that keeps the answer finite
-    return covariance.ridge_precision(C, lam), alphas, notes
+    if not collinear:
+        return P, alphas, []
+    labels = ", ".join(str(i if names is None else names[i]) for i in collinear[:10])
+    more = f" and {len(collinear) - 10} more" if len(collinear) > 10 else ""
+    note = (
+        f"columns {labels}{more} are collinear (or there are fewer samples than columns): their couplings are not "
+        "determined by the data and lean on the prior; drop one of them, or give more samples."
+    )
+    return P, alphas, [note]
 
 
 def _whitened(moments: Moments, P: np.ndarray, order: int) -> dict[int, np.ndarray]:
