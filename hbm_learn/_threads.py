@@ -6,21 +6,34 @@ thread that starts a parallel kernel, and users run estimators in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from joblib import effective_n_jobs
 from numba import config
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 
-def in_threads(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
-    """[work(part) for part in parts], in as many threads as numba may use."""
+def in_threads(work: Callable[[Any], Any], parts: Iterable[Any], n_jobs: int | None = None) -> list[Any]:
+    """[work(part) for part in parts], in ``n_jobs`` threads; None is as many as numba may use.
+
+    Matrix products inside keep to their own thread: BLAS threads started by several of ours would fight for the cores.
+    """
     parts = list(parts)
-    if len(parts) < 2 or config.NUMBA_NUM_THREADS < 2:
+    n_threads = config.NUMBA_NUM_THREADS if n_jobs is None else effective_n_jobs(n_jobs)
+    if len(parts) < 2 or n_threads < 2:
         return [work(part) for part in parts]
-    with ThreadPoolExecutor(config.NUMBA_NUM_THREADS) as pool:
+    with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, parts))
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def row_parts(n_rows: int, n_operations: int) -> list[slice]:
@@ -28,3 +41,17 @@ def row_parts(n_rows: int, n_operations: int) -> list[slice]:
     n_parts = 1 if n_operations < 10**6 else min(8, n_rows)
     edges = [n_rows * part // n_parts for part in range(n_parts + 1)]
     return [slice(lo, hi) for lo, hi in pairwise(edges)]
+
+
+# Matrices with fewer rows than this gain little from a second BLAS thread, and on a busy machine lose a lot to it.
+_SMALL_MATRIX = 1024
+
+
+@contextmanager
+def blas_for(n_rows: int) -> Iterator[None]:
+    """One BLAS thread within if the matrices are small; as many as there are otherwise."""
+    if n_rows >= _SMALL_MATRIX:
+        yield
+        return
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hbm_learn._threads import blas_for
 from hbm_learn.inference.states import StateTable
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion import newton
@@ -51,9 +52,19 @@ def fit(
     verbose : 1 prints a line for each step.
     """
     target = Target.of(moments, interactions, prior)
-    first = _best_start(target, start)
+    with blas_for(len(target.t)):
+        return _newton(target, start, tol, max_iter, verbose)
+
+
+def _newton(target: Target, start: BoltzmannMachine | None, tol: float, max_iter: int, verbose: int) -> InversionResult:
+    """Newton's method with the exact Fisher matrix."""
     found = newton.maximise(
-        lambda theta: Point.at(target, theta), first, target.lasso, tol=tol, max_iter=max_iter, verbose=verbose
+        lambda theta: Point.at(target, theta),
+        _best_start(target, start),
+        target.lasso,
+        tol=tol,
+        max_iter=max_iter,
+        verbose=verbose,
     )
     point = found.point
     assert isinstance(point, Point)

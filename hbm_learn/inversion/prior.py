@@ -104,7 +104,8 @@ def learn(
     alpha : {order: α} to begin with, such as the closed form's.
     max_rounds : fits at most, after the first.
     """
-    result, last = fit(alpha, None), {}
+    last: dict[int, _Round] = {}
+    result = fit(alpha, None)
     for _ in range(max_rounds):
         now = {k: _Round(result, k, target) for k, target in mackay(result).items()}
         steps = {k: now[k].step(last.get(k)) for k in now}
