@@ -6,13 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from hbm_learn._validation import check_options, choose
+from hbm_learn.inference.adaptive_tap import adaptive_tap
+from hbm_learn.inference.dc import dc
 from hbm_learn.inference.exact import exact
 from hbm_learn.inference.gibbs import gibbs
+from hbm_learn.inference.naive import naive, susp
 from hbm_learn.inference.result import InferenceResult
+from hbm_learn.inference.tap import tap
 from hbm_learn.model import BoltzmannMachine
 
 METHODS: dict[str, Callable[..., InferenceResult]] = {
     "exact": exact,
+    "naive": naive,
+    "susp": susp,
+    "tap": tap,
+    "adaptive-tap": adaptive_tap,
+    "dc": dc,
     "gibbs": gibbs,
 }
 

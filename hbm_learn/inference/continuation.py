@@ -52,7 +52,7 @@ class Problem(Protocol):
 
 
 class DenseBordered:
-    """The bordered matrix formed and factorised by LU: 2(N + 1)³/3 flops."""
+    """The bordered matrix formed and factorised by LU: 2(N + 1)³/3 flops. Least squares where it is exactly singular."""
 
     def __init__(self, jacobian: np.ndarray, d_alpha: np.ndarray, row: np.ndarray):
         size = len(row)
@@ -60,15 +60,19 @@ class DenseBordered:
         matrix[:-1, :-1] = jacobian
         matrix[:-1, -1] = d_alpha
         matrix[-1] = row
-        self._lu, self._pivots, info = dgetrf(matrix, overwrite_a=True)
-        diagonal = np.diagonal(self._lu)
+        self._lu, self._pivots, info = dgetrf(matrix)
+        self._matrix = matrix if info else None
+        negative = np.count_nonzero(np.diagonal(self._lu) < 0)
         swaps = np.count_nonzero(self._pivots != np.arange(size))
-        self.sign = 0.0 if info else float(np.prod(np.sign(diagonal))) * (-1.0) ** swaps
+        self.sign = 0.0 if info else (-1.0) ** (negative + swaps)
 
     def solve(self, r: np.ndarray, last: float) -> np.ndarray:
-        if self.sign == 0.0:
-            return np.full(len(r) + 1, np.nan)
-        return dgetrs(self._lu, self._pivots, np.append(r, last))[0]
+        rhs = np.append(r, last)
+        if self._matrix is None:
+            return dgetrs(self._lu, self._pivots, rhs)[0]
+        if not np.isfinite(self._matrix).all():
+            return np.full(len(rhs), np.nan)
+        return np.linalg.lstsq(self._matrix, rhs)[0]
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,14 @@ class Settings:
 
     A step is tried again at a shorter length if Newton's corrections do not fall by the factor ``contraction``, if they
     move the predicted point by more than ``drift`` of the step, if the tangent turns by more than ``turn`` (its
-    cosine), or if the determinant of the bordered Jacobian changes sign, which it does not do along one branch.
+    cosine), or if the determinant of the bordered Jacobian changes sign, which it does not do along one branch: it
+    means another branch, or a bifurcation, which is crossed in a straight line once the step is below ``crossing``.
     """
 
     contraction: float = 0.3
     drift: float = 0.3
     turn: float = 0.85
+    crossing: float = 1e-3
     path_tol: float = 1e-4
     max_step: float = np.inf
     min_step: float = 1e-9
@@ -288,10 +294,11 @@ class _Walk:
         if step is None:
             return 0.4 * s
         turn = self._dot(step.tangent, tangent)
-        flipped = step.sign * self.orientation < 0 and s > 1e-3
+        flipped = step.sign * self.orientation < 0 and s > settings.crossing
         if turn < settings.turn or flipped or (not landing and step.z[-1] > 1.0 + 1e-12):
             return 0.5 * s
         self._accept(step.z, step.tangent, step.point)
+        self.orientation = step.sign or self.orientation
         path.arrived = landing
         return min(s * self._growth(step, turn), settings.max_step)
 

@@ -137,8 +137,8 @@ class DCPoint:
     def E2(self) -> np.ndarray:
         """E∘E, (n, n)."""
         E2 = self.N / self.s.V
-        E2 *= E2
         E2.flat[:: len(E2) + 1] = 0.0
+        E2 *= E2
         return E2
 
     @cached_property
