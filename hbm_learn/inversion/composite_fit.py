@@ -1,0 +1,144 @@
+"""Fit a composite objective under a prior: what pseudolikelihood and interaction screening share.
+
+    min_θ  Q(θ) + Σ_μ c_μ α_|μ| / M · (l1 |J_μ| + ½ (1 − l1) J_μ²)
+
+A composite likelihood counts the information on J_μ more than once; c_μ says how many times, so that one α means the
+same prior for every method. It is the ratio of ∂²Q/∂J_μ² to the Fisher information, both for independent variables
+with the data's frequencies: for pseudolikelihood c_μ = |μ| exactly, one for each conditional that contains J_μ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hbm_learn.inversion import newton_cg, proximal, sandwich
+from hbm_learn.inversion.composite import Composite
+from hbm_learn.inversion.objective import Objective
+from hbm_learn.inversion.prior import Prior
+from hbm_learn.inversion.result import InversionResult
+from hbm_learn.model import BoltzmannMachine
+
+UNBOUNDED = (
+    "the likelihood has no finite maximum: the fields of variable {} still grow after {} steps, as when some "
+    "combination of values never occurs in the data, or a column repeats others; give alpha > 0: a prior keeps every "
+    "coupling finite."
+)
+# A step of no consequence for the objective that still moves a field times the width of the alphabet by this much goes
+# to infinity: towards a finite minimum, both vanish together.
+_RUNAWAY = 0.3
+# KKT residual of an ℓ1 fit, relative to the largest rate, by the bytes of a float: what its rounding allows.
+_KKT = {8: 1e-7, 4: 1e-5}
+# Such steps in a row before giving up.
+_PATIENCE = 4
+
+
+class _Stop:
+    """Stop at a decrement, unless the steps run away; ``runaway`` counts those that do."""
+
+    def __init__(self, composite: Composite, enough: float):
+        self.composite, self.enough = composite, enough
+        self.runaway, self.site = 0, 0
+
+    def __call__(self, decrement: float, step: np.ndarray) -> bool:
+        if decrement > self.enough:
+            self.runaway = 0
+            return False
+        change, self.site = self.composite.largest_field(step)
+        self.runaway = self.runaway + 1 if change > _RUNAWAY else 0
+        return self.runaway in (0, _PATIENCE)
+
+
+class CompositeFit:
+    """A composite objective with its data prepared once, to be fitted under one prior after another."""
+
+    def __init__(self, method: str, composite: Composite):
+        self.method, self.composite = method, composite
+        self.independent_value, self.count = at_independence(composite)
+
+    def fit(
+        self,
+        prior: Prior,
+        start: BoltzmannMachine | None = None,
+        *,
+        tol: float = 0.01,
+        max_iter: int = 50,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> InversionResult:
+        """The minimum under a prior, from a start (independence if None); see ``pseudolikelihood.fit``."""
+        composite, M = self.composite, self.composite.rows.n_effective
+        n, linear, interactions = composite.n_features, composite.n_linear, composite.map.interactions
+        composite.stride = composite.first_stride
+        ridge, lasso = np.zeros(composite.n_params), np.zeros(composite.n_params)
+        ridge[n:linear] = self.count[n:linear] * prior.ridge(interactions) / M
+        lasso[n:linear] = self.count[n:linear] * prior.lasso(interactions) / M
+        objective = Objective(composite, ridge)
+        theta = self._best_start(objective, lasso, start)
+        minimise = _sparse if lasso.any() else _smooth
+        theta, report = minimise(objective, theta, lasso, tol, max_iter, verbose)
+        posterior, sampling = sandwich.errors(objective, theta, self.count, random_state)
+        return InversionResult(
+            method=self.method,
+            model=composite.model(theta),
+            standard_errors=posterior[n:linear],
+            h_standard_errors=posterior[:n],
+            sampling_errors=sampling[n:linear],
+            alpha={k: float(prior.alpha[k]) for k in interactions.orders},
+            **report,
+        )
+
+    def _best_start(self, objective: Objective, lasso: np.ndarray, start: BoltzmannMachine | None) -> np.ndarray:
+        independent = self.composite.independent()
+        if start is None:
+            return independent
+        given = self.composite.pack(start)
+        value = objective.value_gradient(given)[0] + float(lasso @ np.abs(given))
+        return given if value <= self.independent_value else independent
+
+
+def _smooth(
+    objective: Objective, theta: np.ndarray, lasso: np.ndarray, tol: float, max_iter: int, verbose: int
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Newton until the decrement is a share ``tol`` of p/M; θ and what the result says of it."""
+    composite = objective.composite
+    typical = composite.n_params / composite.rows.n_effective
+    stop = _Stop(composite, tol * typical)
+    found = newton_cg.minimise(objective, theta, stop, max_iter=max_iter, verbose=verbose)
+    status = UNBOUNDED.format(stop.site, found.n_iter) if stop.runaway else found.status
+    converged = found.converged and not stop.runaway
+    residual = found.decrement / typical
+    return found.theta, {"converged": converged, "status": status, "n_iter": found.n_iter, "residual": residual}
+
+
+def _sparse(
+    objective: Objective, theta: np.ndarray, lasso: np.ndarray, tol: float, max_iter: int, verbose: int
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Proximal Newton until the KKT conditions hold; ``tol`` plays no part, as exact zeros want exact conditions."""
+    limit = _KKT[objective.composite.dtype.itemsize]
+    found = proximal.minimise(objective, theta, lasso, tol=limit, max_iter=max_iter, verbose=verbose)
+    report = {"converged": found.converged, "status": found.status, "n_iter": found.n_iter, "residual": found.residual}
+    return found.theta, report
+
+
+def at_independence(composite: Composite) -> tuple[float, np.ndarray]:
+    """Q of independent variables with the data's frequencies; and c, (n_params,): curvature over Fisher information."""
+    frequencies, theta = composite.rows.frequencies, composite.independent()
+    n, q = frequencies.shape
+    codes = np.tile(np.arange(q, dtype=np.uint8), (n, 1))
+    F = np.repeat(theta[:n, None], q, axis=1)
+    first = np.empty((composite.terms, n, q))
+    second = np.empty((composite.terms * (composite.terms + 1) // 2, n, q))
+    losses = np.zeros(n)
+    for a, only in enumerate(np.eye(q)):
+        losses += frequencies[:, a] * composite.kernel(
+            codes, F, composite.d_part(theta), composite.alphabet.nodes, only, first, second
+        )
+    curvature = (frequencies * second[0]).sum(axis=1) * composite.scale(losses)
+    ratio = curvature / composite.rows.variance
+    count = [np.add.reduceat(ratio[composite.map.interactions.members], composite.map.interactions.indptr[:-1])]
+    if not len(composite.map.interactions):
+        count = []
+    value = float(np.log(losses).sum() if composite.log else losses.sum())
+    return value, np.concatenate([ratio, *count, np.ones(composite.n_params - composite.n_linear)])
