@@ -190,17 +190,6 @@ def test_ridge_precision_solves_its_equation():
     np.testing.assert_allclose(covariance.ridge_precision(C, 1e9), np.diag(1 / np.diag(C)), atol=1e-6)
 
 
-def test_consistent_diagonal():
-    rng = np.random.default_rng(0)
-    A = rng.normal(size=(7, 7))
-    A = np.triu(A, 1) + np.triu(A, 1).T
-    V = rng.uniform(0.1, 2.0, 7)
-    Lam = covariance.consistent_diagonal(A, V, 1 / V)
-    S = np.diag(Lam) - A
-    np.testing.assert_allclose(np.diag(np.linalg.inv(S)), V, rtol=1e-10)
-    assert np.linalg.eigvalsh(S).min() > 0
-
-
 def test_the_learnt_prior_finds_the_spread_of_the_couplings():
     truth = datasets.make_random(40, {2: 0.04}, h_std=0.0, random_state=0)
     X = sample(truth, 4000, random_state=1)

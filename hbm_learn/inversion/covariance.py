@@ -1,4 +1,4 @@
-"""The regularised inverse of a covariance matrix, and the diagonal that makes a coupling matrix consistent with it.
+"""The regularised inverse of a covariance matrix.
 
 The Gaussian prior J_ab ~ N(0, 1/α) reaches the closed form as a ridge on the precision matrix P: with λ = α/M, maximise
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
+from hbm_learn.inversion import newton
 from hbm_learn.inversion.prior import FLOOR
 
 # A correlation matrix with a smaller pivot than this is treated as singular.
@@ -78,40 +79,6 @@ def learn_alpha(estimates: np.ndarray, variances: np.ndarray) -> float:
     if not len(estimates) or not variances.any():
         return 0.0
     return 1.0 / max(float(np.mean(estimates**2 - variances)), FLOOR * float(np.mean(variances)))
-
-
-def consistent_diagonal(A: np.ndarray, V: np.ndarray, start: np.ndarray, tol: float = 1e-12) -> np.ndarray:
-    """Λ̂ with [(diag(Λ̂) − A)⁻¹]_ii = V_i (Eq. maximumCondition_aTAP_Lambda): max ½ ln det S − ½ Σ Λ̂_i V_i, concave.
-
-    Newton with the Hessian −½ χ∘χ, damped so that S stays positive definite; one Cholesky inverse and one solve a step.
-    """
-    Lam = np.array(start)
-    chi = _inverse(Lam, A)
-    if chi is None:  # diagonally dominant, hence positive definite
-        Lam = np.maximum(1.0 / V, 0.0) + np.abs(A).sum(axis=1)
-        chi = _inverse(Lam, A)
-    assert chi is not None
-    for _ in range(100):
-        gap = np.diag(chi) - V
-        if np.abs(gap / V).max() <= tol:
-            break
-        step = linalg.solve(chi**2, gap, assume_a="pos", check_finite=False)
-        size = np.sqrt(float(gap @ step))  # Newton decrement; ln det is self-concordant
-        damping = 1.0 if size < 0.25 else 1.0 / (1.0 + size)
-        trial = _inverse(Lam + damping * step, A)
-        while trial is None:
-            damping *= 0.5
-            trial = _inverse(Lam + damping * step, A)
-        Lam, chi = Lam + damping * step, trial
-    return Lam
-
-
-def _inverse(Lam: np.ndarray, A: np.ndarray) -> np.ndarray | None:
-    """(diag(Λ̂) − A)⁻¹, or None where it is not positive definite."""
-    try:
-        return linalg.inv(np.diag(Lam) - A, assume_a="pos", check_finite=False)
-    except linalg.LinAlgError:
-        return None
 
 
 def _is_regular(C: np.ndarray) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.alphabet import Alphabet
+from hbm_learn.inference.adaptive_tap import solve_inner
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion import covariance
 from hbm_learn.inversion.prior import check_alpha
@@ -190,7 +191,7 @@ def _with_sites(model: BoltzmannMachine, moments: Moments, P: np.ndarray) -> Bol
     """Choose h and d so that the diagonal-consistent equations of the model return the moments' m and v."""
     m, v, alphabet = moments.mean, moments.second, model.alphabet
     V = np.diag(moments.covariance)
-    Lambda = covariance.consistent_diagonal(model.A(m), V, np.diag(P)) - 1.0 / V
+    Lambda = solve_inner(model.A(m), V, np.diag(P) - 1.0 / V).Lambda
     b, c = alphabet.site_parameters(m, v, names=moments.feature_names)
     h, d = b - model.F(m) + Lambda * m, c + Lambda
     if alphabet.is_binary:  # x² = (x₀ + x₁)x − x₀x₁: d is a field
