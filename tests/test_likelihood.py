@@ -75,10 +75,10 @@ def test_arrives_from_any_start(strength, start):
     model = random_model(7, 3, (-1, 1), strength, seed=3)
     moments = sampled(model, 5000, 3)
     first = {
-        "closed form": diagonal.invert(moments, model.packed).model,
-        "independence": None,
-        "far away": random_model(7, 3, (-1, 1), 6.0, seed=8),
-    }[start]
+        "closed form": lambda: diagonal.invert(moments, model.packed).model,
+        "independence": lambda: None,
+        "far away": lambda: random_model(7, 3, (-1, 1), 6.0, seed=8),
+    }[start]()
     result = likelihood.fit(moments, model.packed, first, Prior({2: 1.0, 3: 1.0}))
     assert result.converged, result.status
     assert result.residual <= 1e-10

@@ -14,16 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn.alphabet import Alphabet
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.result import InversionResult
 
 # A learnt prior variance never falls below this fraction of the mean sampling variance of its order: such an order is
 # switched off, and everything stays finite.
 FLOOR = 1e-3
-# Largest change of ln α in one round.
+# Largest extrapolation of ln α in one round.
 _LEAP = 3.0
 # An order whose couplings keep less than this fraction of their estimates without prior.
 _NEARLY_OFF = 0.2
+_OPEN = 30.0
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,17 @@ def mackay(result: InversionResult) -> dict[int, float]:
         J2, s2 = result.model.weights[where] ** 2, result.standard_errors[where] ** 2
         determined = np.clip(1.0 - result.alpha[k] * s2, 0.0, 1.0)
         # The sampling variance without prior is s²/(1 − α s²); where the prior is all there is, s² = 1/α.
-        sampling = s2 / np.maximum(determined, FLOOR)
+        # Their harmonic mean, for one coupling that the data leave open must not speak for its order.
+        sampling = 1.0 / np.mean(np.maximum(determined, FLOOR) / np.maximum(s2, 1e-300))
         tau2 = float(J2.sum()) / max(float(determined.sum()), 1e-12)
-        alpha[k] = 1.0 / max(tau2, FLOOR * float(sampling.mean()), 1e-300)
+        alpha[k] = 1.0 / max(min(tau2, _broadest(result.model.alphabet, k)), FLOOR * float(sampling), 1e-300)
     return alpha
+
+
+def _broadest(alphabet: Alphabet, k: int) -> float:
+    """The prior variance at which a typical J_μ alone makes energies of ``_OPEN``: beyond it the prior says nothing."""
+    low, high = alphabet.bounds
+    return (_OPEN / (0.5 * (high - low)) ** k) ** 2 if alphabet.kind != "real" else np.inf
 
 
 def learn(
@@ -109,7 +118,7 @@ def learn(
     for _ in range(max_rounds):
         now = {k: _Round(result, k, target) for k, target in mackay(result).items()}
         steps = {k: now[k].step(last.get(k)) for k in now}
-        if all(now[k].change(steps[k]) < tol for k in now):
+        if result.converged and all(now[k].change(steps[k]) < tol for k in now):
             break
         result, last = fit({k: float(np.exp(now[k].u + steps[k])) for k in now}, result), now
     return result
@@ -125,16 +134,15 @@ class _Round:
         self.w = float(np.mean(np.clip(1.0 - result.alpha[k] * s2, 0.0, 1.0)))
 
     def step(self, last: _Round | None) -> float:
-        """A secant step to f = 0, within a few times MacKay's own; that one crawls where an order is nearly off."""
+        """A secant step to f = 0, within a few times MacKay's own, which crawls where an order is nearly off."""
         if abs(self.f) < 1e-6:
             return 0.0
-        leap = np.copysign(_LEAP, self.f)
-        longest = leap if self.w < _NEARLY_OFF else float(np.clip(5.0 * self.f, -_LEAP, _LEAP))
-        step = leap if self.w < _NEARLY_OFF else self.f
+        off = self.w < _NEARLY_OFF
+        step, longest = (_LEAP, _LEAP) if off else (abs(self.f), max(abs(self.f), min(5.0 * abs(self.f), _LEAP)))
         if last is not None and self.u != last.u:
             slope = (self.f - last.f) / (self.u - last.u)
-            step = -self.f / slope if slope < 0.0 else step
-        return float(np.copysign(min(abs(step), abs(longest)), self.f))
+            step = -abs(self.f) / slope if slope < 0.0 else step
+        return float(np.copysign(min(step, longest), self.f))
 
     def change(self, step: float) -> float:
         """|Δw| if ln α moved by this step or by MacKay's, as if the order had one sampling variance.
