@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from hbm_learn.inversion import newton
 from hbm_learn.inversion.prior import FLOOR
 
 # A correlation matrix with a smaller pivot than this is treated as singular.
