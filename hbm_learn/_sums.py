@@ -22,11 +22,13 @@ MAX_INTEGER = 2**32
 # Whole numbers up to this are summed exactly even on the real line, to order 2.
 MAX_WHOLE = 2**15
 # B bit planes cost B^order popcounts a word: beyond this a BLAS product is faster.
-_MAX_CONJUNCTIONS = 81
+_MAX_CONJUNCTIONS = 32
 # Words taken at a time: one plane is 8 KiB.
 _WIDTH = 1024
-# Entries of Y, or of its pair products, in one BLAS product: 2 MiB.
-_BLAS_ENTRIES = 2**18
+# Entries of Y in one BLAS product: 512 KiB stay in cache while they are multiplied by every factor.
+_BLAS_ENTRIES = 2**16
+# Sums are held once for each part of the rows while they have at most this many entries.
+_MAX_SHARED = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,7 @@ class Coding:
     centred : shift each block by its mean instead, unless it is small whole numbers ("real").
     table : (q,) y of each code, integers where exact sums are possible; None when there are no codes.
     patterns, plane_weights : (256,) bits of each code, and (B,) w_b with y = Σ_b w_b bit_b; None without bit planes.
+    signed : y ∈ {−1, 0, 1} with planes "not zero" and "negative", for which there is a kernel of its own.
     """
 
     shift: float
@@ -47,6 +50,7 @@ class Coding:
     table: np.ndarray | None = None
     patterns: np.ndarray | None = None
     plane_weights: np.ndarray | None = None
+    signed: bool = False
 
     @property
     def largest(self) -> float:
@@ -75,6 +79,9 @@ class Coding:
         x, q = alphabet.nodes, alphabet.size
         step = (high - low) / (q - 1)
         if np.allclose(x, low + step * np.arange(q), rtol=1e-15, atol=1e-15 * max(abs(low), abs(high))):
+            if q == 3:
+                ternary = cls(x[1], step, table=np.arange(-1, 2), signed=True)
+                return ternary._with_planes(np.array([0b11, 0b00, 0b01]), np.array([1, -2]), order)
             n_planes = (q - 1).bit_length()
             return cls(low, step, table=np.arange(q))._with_planes(np.arange(q), 1 << np.arange(n_planes), order)
         whole = bool((x == np.rint(x)).all()) and high - low <= MAX_INTEGER ** (1 / order)
@@ -84,7 +91,7 @@ class Coding:
     def _with_planes(self, patterns: np.ndarray, weights: np.ndarray, order: int) -> Coding:
         if len(weights) ** order > _MAX_CONJUNCTIONS:
             return self
-        padded = np.zeros(256, dtype=np.uint16)  # up to nine planes
+        padded = np.zeros(256, dtype=np.uint8)
         padded[: len(patterns)] = patterns
         return replace(self, patterns=padded, plane_weights=weights)
 
@@ -128,10 +135,10 @@ def _bit_sums(codes: np.ndarray, coding: Coding, order: int) -> list[np.ndarray]
     assert coding.plane_weights is not None
     w, n = coding.plane_weights, codes.shape[1]
     planes = _pack(codes, coding.patterns, len(w))
-    return [_bit_sum(planes, w, n, k) for k in range(1, order + 1)]
+    return [_bit_sum(planes, w, n, k, coding.signed) for k in range(1, order + 1)]
 
 
-def _bit_sum(planes: np.ndarray, w: np.ndarray, n: int, k: int) -> np.ndarray:
+def _bit_sum(planes: np.ndarray, w: np.ndarray, n: int, k: int, signed: bool) -> np.ndarray:
     """S_k: for each head j₁ ≤ … ≤ j_{k−1}, the sums with i ≤ j₁ are consecutive, from the rank of (0, j₁, …)."""
     heads = multisets(n, k - 1)
     starts = rank(np.column_stack([np.zeros(len(heads), dtype=np.int64), heads]))
@@ -140,7 +147,10 @@ def _bit_sum(planes: np.ndarray, w: np.ndarray, n: int, k: int) -> np.ndarray:
 
     def work(part: slice) -> None:
         mine, where = np.ascontiguousarray(heads[part]), np.ascontiguousarray(starts[part])
-        bits.add_products(planes, w, head_weights, mine, where, _WIDTH, out)
+        if signed:
+            bits.add_signed_products(planes, mine, where, _WIDTH, out)
+        else:
+            bits.add_products(planes, w, head_weights, mine, where, _WIDTH, out)
 
     in_threads(work, [slice(first, None, 16) for first in range(16)])  # strided, for parts of equal cost
     return out
@@ -160,30 +170,36 @@ def _pack(codes: np.ndarray, patterns: np.ndarray, n_planes: int) -> np.ndarray:
 
 
 def blas_sums(Y: np.ndarray, weights: np.ndarray | None, order: int) -> list[np.ndarray]:
-    """[S_1, …, S_order] of (m, n) float64 values, by products of Y with the pair products P_ij = y_i y_j, i ≤ j.
-
-    P is formed for a few rows at a time. Pairs with j ≤ k are the first columns of P, so that what belongs to one k is
-    a piece of one row of Yᵀ P.
-    """
-    n = Y.shape[1]
+    """[S_1, …, S_order] of (m, n) float64 values, by products Yᵀ (f ∘ Y) with the other factors f."""
     w = np.ones(len(Y)) if weights is None else weights
+    m, n = Y.shape
+    # As many parts on every machine, so that sums of floats do not depend on it; each part has sums of its own.
+    n_parts = 4 if m * n**order > 10**7 and packed_size(n, order) <= _MAX_SHARED else 1
+    edges = [m * part // n_parts for part in range(n_parts + 1)]
+    parts = in_threads(lambda e: _blas_sums(Y[e[0] : e[1]], w[e[0] : e[1]], order), pairwise(edges))
+    return [reduce(np.add, S) for S in zip(*parts)]
+
+
+def _blas_sums(Y: np.ndarray, w: np.ndarray, order: int) -> list[np.ndarray]:
+    n = Y.shape[1]
     sums = [w @ Y, *(np.zeros(packed_size(n, k)) for k in range(2, order + 1))]
+    step = max(64, _BLAS_ENTRIES // n)
     lower = np.tril_indices(n)
-    step = max(64, _BLAS_ENTRIES // (n if order == 2 else packed_size(n, 2)))
     for lo in range(0, len(Y), step):
         part = Y[lo : lo + step]
         weighted = w[lo : lo + step, None] * part
         sums[1] += (part.T @ weighted)[lower]
         if order > 2:
-            P = np.column_stack([part[:, : j + 1] * part[:, [j]] for j in range(n)])
-            _add_triplets(sums[2], weighted, P)
+            _add_triplets(sums[2], part, weighted, lower)
         for l in range(n if order > 3 else 0):
             piece = sums[3][packed_size(l, 4) : packed_size(l + 1, 4)]
-            _add_triplets(piece, weighted[:, [l]] * part[:, : l + 1], P[:, : packed_size(l + 1, 2)])
+            _add_triplets(piece, part, weighted[:, [l]] * part[:, : l + 1], lower)
     return sums
 
 
-def _add_triplets(S: np.ndarray, factors: np.ndarray, P: np.ndarray) -> None:
-    """S[i, j, k] += Σ_rows factors_k P_ij for i ≤ j ≤ k."""
-    for k, row in enumerate(factors.T @ P):
-        S[packed_size(k, 3) : packed_size(k + 1, 3)] += row[: packed_size(k + 1, 2)]
+def _add_triplets(S: np.ndarray, Y: np.ndarray, F: np.ndarray, lower: tuple[np.ndarray, np.ndarray]) -> None:
+    """S[i, j, k] += Σ_rows y_i y_j f_k for i ≤ j ≤ k: given k, the entries are consecutive, and so in ``lower``."""
+    for k in range(F.shape[1]):
+        begin, end = packed_size(k, 3), packed_size(k + 1, 3)
+        G = Y[:, : k + 1].T @ (Y[:, : k + 1] * F[:, [k]])
+        S[begin:end] += G[lower[0][: end - begin], lower[1][: end - begin]]

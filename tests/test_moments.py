@@ -475,7 +475,17 @@ def test_bit_sums_against_their_twin(weights, order):
     Y = np.einsum("b,ibs->si", weights, unpacked)
     rows = symmetric.multisets(4, order)
     twin = [np.prod(Y[:, row], axis=1).sum() for row in rows]
-    np.testing.assert_allclose(_sums._bit_sum(planes, weights, 4, order), twin, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(_sums._bit_sum(planes, weights, 4, order, signed=False), twin, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_signed_sums_against_their_twin(order):
+    rng = np.random.default_rng(order)
+    planes = rng.integers(0, 2**63, size=(4, 2, 5), dtype=np.uint64)
+    planes[:, 1] &= planes[:, 0]
+    signed, general = (_sums._bit_sum(planes, np.array([1, -2]), 4, order, signed) for signed in (True, False))
+    np.testing.assert_array_equal(signed, general)
+    assert np.abs(signed).max() > 0
 
 
 def test_blas_sums_against_their_twin():
@@ -527,7 +537,7 @@ def test_planes_and_table_say_the_same(name):
 
 
 def test_both_paths_agree():
-    codes = draw((0, 1, 2, 3), 500, 6).astype(np.uint8)
+    codes = draw((0, 1, 2, 3), 20_000, 6).astype(np.uint8)  # enough rows to be divided among threads
     coding = _sums.Coding.of(Alphabet((0, 1, 2, 3)), 4)
     by_bits = _sums.block_sums(codes, None, coding, 4)
     by_blas = _sums.block_sums(codes, None, replace(coding, plane_weights=None), 4)

@@ -73,6 +73,33 @@ def _common(a, b):
 
 
 @njit(cache=True, nogil=True)
+def add_signed_products(planes, heads, starts, width, out):
+    """``add_products`` for y ∈ {−1, 0, 1}, with a quarter of its work for triplets.
+
+    Plane 0 is y ≠ 0 and plane 1 is y < 0: where the product is not zero, its sign is the XOR of the signs, so that
+    Σ_samples Π y = |∧ nonzero| − 2 |∧ nonzero ∧ ⊻ negative|.
+    """
+    n, _, n_words = planes.shape
+    nonzero, negative = np.empty(width, dtype=np.uint64), np.empty(width, dtype=np.uint64)
+    for lo in range(0, n_words, width):
+        size = min(width, n_words - lo)
+        for t in range(len(heads)):
+            nonzero[:], negative[:] = ~np.uint64(0), 0
+            for member in heads[t]:
+                for w in range(size):
+                    nonzero[w] &= planes[member, 0, lo + w]
+                    negative[w] ^= planes[member, 1, lo + w]
+            bound = heads[t, 0] + 1 if heads.shape[1] else n
+            for i in range(bound):
+                both, minus = np.uint64(0), np.uint64(0)
+                for w in range(size):
+                    word = planes[i, 0, lo + w] & nonzero[w]
+                    both += popcount(word)  # type: ignore[call-arg]
+                    minus += popcount(word & (planes[i, 1, lo + w] ^ negative[w]))
+                out[starts[t] + i] += np.int64(both) - 2 * np.int64(minus)
+
+
+@njit(cache=True, nogil=True)
 def add_products(planes, weights, head_weights, heads, starts, width, out):
     """out[starts[t] + i] += Σ_samples y_i Π_{j∈heads[t]} y_j for all i ≤ heads[t, 0] (all i for an empty head).
 
