@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +21,12 @@ FORMAT = "hbm_learn.BoltzmannMachine"
 VERSION = 1
 
 
-def save(path: str | PathLike[str], model: BoltzmannMachine) -> None:
+def save(path: str | PathLike[str], model: BoltzmannMachine, feature_names: Sequence[str] | None = None) -> None:
+    """Write a model, and the names of its variables beside it for whoever asks with ``load_feature_names``."""
     alphabet = model.alphabet
+    names: dict[str, Any] = {}
+    if feature_names is not None:
+        names["feature_names"] = np.array([str(name) for name in feature_names])
     with open(path, "wb") as file:  # a handle keeps numpy from appending .npz to the name the user chose
         np.savez_compressed(
             file,
@@ -34,7 +39,19 @@ def save(path: str | PathLike[str], model: BoltzmannMachine) -> None:
             members=model.packed.members,
             indptr=model.packed.indptr,
             weights=model.weights,
+            **names,
         )
+
+
+def is_model(archive: Any) -> bool:
+    """Whether an open .npz archive is a model."""
+    return "format" in archive.files and str(archive["format"]) == FORMAT
+
+
+def load_feature_names(path: str | PathLike[str]) -> list[str] | None:
+    """The names saved with a model that ``load`` could read, or None."""
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        return [str(name) for name in archive["feature_names"]] if "feature_names" in archive.files else None
 
 
 def load(path: str | PathLike[str], cls: type[BoltzmannMachine]) -> BoltzmannMachine:

@@ -1,0 +1,364 @@
+"""The hbm-learn command, end to end: every subcommand, every format, every failure."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hbm_learn import HBM, BoltzmannMachine, _commands, _files, _storage, infer, sample
+from hbm_learn.cli import main
+
+NAMES = ["rain", "wind", "sun", "frost"]
+MODEL = BoltzmannMachine([0.1, 0.0, -0.2, 0.1], {(0, 1): 0.5, (2, 3): -0.4, (0, 1, 2): 0.6})
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return pd.DataFrame(sample(MODEL, 1500, method="exact", random_state=1), columns=NAMES)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, frame):
+    """A working folder with data.csv and a model with names."""
+    monkeypatch.chdir(tmp_path)
+    frame.to_csv("data.csv", index=False)
+    _storage.save("model.npz", MODEL, NAMES)
+    return tmp_path
+
+
+def run(capsys, *argv):
+    """(exit code, stdout, stderr)."""
+    code = main([str(word) for word in argv])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+# ---------------------------------------------------------------------- fit
+
+
+def test_fit_prints_the_strongest_interactions_with_their_names(folder, capsys, frame):
+    code, out, err = run(capsys, "fit", "data.csv", "--order", "3", "--level", "0.9", "--top", "3")
+    assert (code, err) == (0, "")
+    est = HBM(order=3).fit(frame)
+    assert "1,500 rows of 4 variables, values -1, 1" in out
+    assert est.trust_.message[1:] in out
+    table = [line.split() for line in out.splitlines() if " × " in line]
+    assert len(table) == 3
+    assert table[0][:5] == ["rain", "×", "wind", "×", "sun"]
+    r = est.interactions_.index((0, 1, 2))
+    low, high = est.confidence_intervals(0.9)[r]
+    assert f"[+{low:.3f}, +{high:.3f}]" in out
+    assert f"+{est.weights_[r]:.3f}" in out
+    assert "90 % interval" in out
+
+
+def test_fit_options_reach_the_estimator(folder, capsys, monkeypatch):
+    seen = {}
+
+    def fit(self, X):
+        seen.update(self.get_params(), shape=X.shape)
+        raise ValueError("seen enough.")
+
+    monkeypatch.setattr(_commands.HBM, "fit", fit)
+    options = "--order 2 --interactions rain*wind,0*2 --alphabet -1,1 --refine none --alpha 3,4 --l1-ratio 0.5"
+    more = "--fdr 0.1 --seed 7 --jobs 2 --drop frost"
+    assert main(["fit", "data.csv", *options.split(), *more.split()]) == 2
+    assert seen == {
+        "order": 2,
+        "interactions": [("rain", "wind"), (0, 2)],
+        "alphabet": [-1, 1],
+        "refine": None,
+        "alpha": [3.0, 4.0],
+        "l1_ratio": 0.5,
+        "fdr": 0.1,
+        "random_state": 7,
+        "n_jobs": 2,
+        "shape": (1500, 3),
+        "tol": None,
+        "max_iter": None,
+        "verbose": 0,
+    }
+    assert main(["fit", "data.csv"]) == 2
+    defaults = HBM().get_params()
+    assert {name: seen[name] for name in defaults} == defaults
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("real", "real"), ("0,0.5,1", [0.0, 0.5, 1.0]), ("interval:-1,2", "Interval(low=-1.0")]
+)
+def test_alphabets(text, expected):
+    from hbm_learn.cli import build_parser
+
+    found = build_parser().parse_args(["fit", "x.csv", f"--alphabet={text}"]).alphabet
+    assert found == expected or str(found).startswith(str(expected))
+
+
+def test_interactions_from_a_file(folder, capsys):
+    Path("some.txt").write_text("rain*wind*sun\n\nsun * frost\n")
+    code, out, _ = run(capsys, "fit", "data.csv", "--interactions", "@some.txt")
+    assert code == 0
+    assert "1 pair and 1 triplet fitted" in out
+
+
+def test_saved_model_is_the_fitted_one_and_keeps_the_names(folder, capsys, frame):
+    assert run(capsys, "fit", "data.csv", "-o", "out.npz", "--table", "table.csv", "--seed", 0)[0] == 0
+    est = HBM(random_state=0).fit(frame)
+    assert BoltzmannMachine.load("out.npz") == est.model_
+    assert _storage.load_feature_names("out.npz") == NAMES
+    table = pd.read_csv("table.csv").set_index("interaction")
+    assert len(table) == len(est.weights_)
+    for mu, weight, error in zip(est.interactions_, est.weights_, est.standard_errors_):
+        row = table.loc["*".join(NAMES[i] for i in mu)]
+        assert (row["weight"], row["standard_error"]) == pytest.approx((weight, error), rel=1e-9)
+    assert (np.abs(table["z"].to_numpy())[:-1] >= np.abs(table["z"].to_numpy())[1:]).all()
+
+
+def test_models_without_names_still_load(folder):
+    MODEL.save("plain.npz")
+    assert BoltzmannMachine.load("plain.npz") == MODEL
+    assert _storage.load_feature_names("plain.npz") is None
+
+
+def test_fdr_says_how_many_were_tested(folder, capsys):
+    code, out, _ = run(capsys, "fit", "data.csv", "--fdr", "0.05")
+    assert code == 0
+    assert "chosen among 10 by tests at false-discovery rate 0.05" in out
+
+
+def test_rows_with_missing_values_are_left_out_with_a_word(folder, capsys, frame):
+    broken = frame.astype(float)
+    broken.iloc[3, 1] = np.nan
+    broken.to_csv("gaps.csv", index=False)
+    code, _, err = run(capsys, "fit", "gaps.csv")
+    assert code == 0
+    assert err == "hbm-learn: warning: 1 rows of X contain NaN and are left out of the fit.\n"
+
+
+# ---------------------------------------------------------------------- formats
+
+
+WRITERS = {
+    "data.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "data.csv.gz": lambda frame, path: frame.to_csv(path, index=False),
+    "data.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "semicolon.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";"),
+    "data.parquet": lambda frame, path: frame.to_parquet(path),
+    "named.npz": lambda frame, path: np.savez(path, X=frame.to_numpy(), feature_names=np.array(list(frame.columns))),
+    "bare.csv": lambda frame, path: frame.to_csv(path, index=False, header=False),
+    "data.npy": lambda frame, path: np.save(path, frame.to_numpy()),
+    "bare.npz": lambda frame, path: np.savez(path, anything=frame.to_numpy()),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_is_read_alike(tmp_path, frame, name):
+    WRITERS[name](frame, tmp_path / name)
+    table = _files.read(tmp_path / name)
+    assert np.array_equal(np.asarray(table), frame.to_numpy())
+    bare = name.startswith("bare") or name.endswith(".npy")
+    assert _files.names_of(table) == (None if bare else NAMES)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet", "out.npy", "out.npz", "out.csv.gz"])
+def test_written_tables_are_read_back(tmp_path, frame, name):
+    _files.write(tmp_path / name, frame.to_numpy(), NAMES)
+    table = _files.read(tmp_path / name)
+    assert np.array_equal(np.asarray(table), frame.to_numpy())
+    assert _files.names_of(table) == (None if name == "out.npy" else NAMES)
+
+
+def test_columns_without_names_are_numbered(folder, capsys, frame):
+    np.save("data.npy", frame.to_numpy())
+    code, out, _ = run(capsys, "fit", "data.npy", "--drop", "3", "--top", "1")
+    assert code == 0
+    assert "x0 × x1 × x2" in out
+
+
+# ---------------------------------------------------------------------- sample, score, infer, info
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "gibbs", "tempering"])
+def test_sample(folder, capsys, method):
+    code, out, _ = run(capsys, "sample", "model.npz", "-n", 64, "--seed", 3, "--method", method, "-o", "s.csv")
+    assert code == 0
+    assert "64 samples" in out
+    X = pd.read_csv("s.csv")
+    assert list(X.columns) == NAMES
+    method = "exact" if method == "auto" else method
+    assert np.array_equal(X.to_numpy(), sample(MODEL, 64, method=method, random_state=3))
+
+
+def test_sample_to_the_terminal(folder, capsys):
+    code, out, _ = run(capsys, "sample", "model.npz", "-n", 2, "--seed", 3)
+    assert code == 0
+    assert out.splitlines()[0] == ",".join(NAMES)
+    assert len(out.splitlines()) == 3
+
+
+def test_score_is_that_of_the_estimator(folder, capsys, frame):
+    run(capsys, "fit", "data.csv", "-o", "out.npz")
+    est = HBM().fit(frame)
+    shuffled = frame[NAMES[::-1]].assign(extra="text")  # columns are found by name
+    shuffled.to_csv("new.csv", index=False)
+    code, out, _ = run(capsys, "score", "out.npz", "new.csv", "--log-likelihood", "-o", "rows.npy")
+    assert code == 0
+    assert f"{est.score(frame):.6f} ±" in out
+    assert f"{est.log_likelihood(frame):.6f} nats" in out
+    assert np.load("rows.npy")[:, 0] == pytest.approx(est.score_samples(frame), rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["exact", "dc", "gibbs"])
+def test_infer(folder, capsys, method):
+    code, out, _ = run(capsys, "infer", "model.npz", "--method", method, "--seed", 0, "-o", "moments.npz")
+    assert code == 0
+    result = infer(MODEL, method, **({"random_state": 0} if method == "gibbs" else {}))
+    assert f"ln Z       {result.log_partition:.6f}" in out
+    assert [line.split()[0] for line in out.splitlines()[4:8]] == NAMES
+    with np.load("moments.npz") as saved:
+        assert np.array_equal(saved["m"], result.m)
+        assert np.array_equal(saved["chi"], result.chi)
+
+
+def test_info_on_a_model_and_on_data(folder, capsys, frame):
+    code, out, _ = run(capsys, "info", "model.npz", "--top", 1)
+    assert code == 0
+    assert "4 variables (values -1, 1), 2 pairs and 1 triplet" in out
+    assert out.splitlines()[-1].split() == ["rain", "×", "wind", "×", "sun", "+0.600"]
+    frame.assign(dull=1).to_csv("data.csv", index=False)
+    code, out, _ = run(capsys, "info", "data.csv")
+    assert code == 0
+    assert "By default, fit takes order 3: 20 interactions." in out
+    assert "constant" in next(line for line in out.splitlines() if "dull" in line)
+
+
+# ---------------------------------------------------------------------- failures
+
+
+def _bad_files(folder):
+    Path("empty.csv").write_text("")
+    Path("words.csv").write_text("a,b\n1,yes\n-1,no\n")
+    Path("data.txt").write_text("1 2\n")
+    Path("broken.npy").write_bytes(b"nothing")
+    Path("broken.npz").write_bytes(b"nothing")
+    Path("broken.parquet").write_bytes(b"nothing")
+    Path("one.csv").write_text("a,b\n1,1\n1,-1\n1,1\n")
+    np.save("cube.npy", np.ones((2, 2, 2)))
+    np.savez("two.npz", a=np.ones((2, 2)), b=np.ones((2, 2)))
+
+
+FAILURES = [
+    ("fit nowhere.csv", "nowhere.csv: there is no such file"),
+    ("fit empty.csv", "empty.csv: "),
+    ("fit words.csv", "column 'b'"),
+    ("fit data.txt", "the format .txt is not known"),
+    ("fit broken.npy", "broken.npy: "),
+    ("fit broken.npz", "broken.npz: "),
+    ("fit broken.parquet", "broken.parquet: "),
+    ("fit cube.npy", "shape (2, 2, 2)"),
+    ("fit two.npz", "call the samples X"),
+    ("fit model.npz", "this is a model"),
+    ("fit one.csv", "column 'a' is constant"),
+    ("fit data.csv --drop snow", "no column 'snow'"),
+    ("fit data.csv --drop rain,wind,sun,frost", "no column is left"),
+    ("fit data.csv --alphabet 0,1", "outside the alphabet"),
+    ("fit data.csv --refine magic", "refine='magic'"),
+    ("fit data.csv --fdr 2", "fdr=2.0"),
+    ("fit data.csv --level 2", "--level 2"),
+    ("fit data.csv -o nowhere/model.npz", "make the folder first"),
+    ("fit data.csv --table table.npy", "table.npy"),
+    ("fit data.csv --interactions rain*snow", "'snow' is not a known feature"),
+    ("sample nowhere.npz", "nowhere.npz: No such file or directory"),
+    ("sample data.csv", "not a model"),
+    ("sample model.npz -n 0", "n_samples=0"),
+    ("sample model.npz -o x.txt -n 2", "the format .txt"),
+    ("score model.npz words.csv", "lacks the column 'rain'"),
+    ("score model.npz cube.npy", "cube.npy"),
+    ("infer broken.npz", "broken.npz"),
+    ("info nowhere.npz", "nowhere.npz"),
+    ("info broken.npz", "broken.npz"),
+]
+
+
+@pytest.mark.parametrize(("command", "message"), FAILURES)
+def test_bad_input_is_one_line_and_exit_code_2(folder, capsys, command, message):
+    _bad_files(folder)
+    code, _, err = run(capsys, *command.split())
+    assert code == 2
+    assert err.startswith("hbm-learn: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("", "required: command"),
+        ("fit", "required: data"),
+        ("fit data.csv --order many", "'many': give an integer"),
+        ("fit data.csv --alpha high", "'high': give"),
+        ("fit data.csv --alphabet interval:1", "interval:0,1"),
+        ("fit data.csv --interactions @nowhere", "cannot read nowhere"),
+        ("infer model.npz --method magic", "invalid choice: 'magic'"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_exit_code_2(folder, capsys, command, message):
+    with pytest.raises(SystemExit) as stop:
+        main(command.split())
+    assert stop.value.code == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.parametrize(("error", "code"), [(RuntimeError("lost"), 1), (MemoryError(), 1), (KeyboardInterrupt(), 130)])
+def test_other_failures(folder, capsys, monkeypatch, error, code):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(_commands.HBM, "fit", fail)
+    found, out, err = run(capsys, "fit", "data.csv")
+    assert (found, out) == (code, "")
+    assert err.startswith("hbm-learn: error: ")
+    assert err.count("\n") == 1
+
+
+def test_nothing_is_left_behind_by_a_failed_fit(folder, capsys):
+    run(capsys, "fit", "nowhere.csv", "-o", "new.npz", "--table", "new.csv")
+    assert not Path("new.npz").exists()
+    assert not Path("new.csv").exists()
+
+
+# ---------------------------------------------------------------------- as a program
+
+
+def test_console_script_help_and_silence(folder):
+    """In a pipe there is no progress bar; help names every command and exits with 0."""
+    script = Path(sys.executable).with_name("hbm-learn")
+    program = [str(script)] if script.exists() else [sys.executable, "-m", "hbm_learn"]
+    shown = subprocess.run([*program, "fit", "data.csv", "--top", "1"], capture_output=True, text=True, check=True)
+    assert shown.stderr == ""
+    assert "rain × wind × sun" in shown.stdout
+
+
+@pytest.mark.parametrize("command", ["", "fit", "sample", "score", "infer", "info"])
+def test_help(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        main([*command.split(), "--help"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    assert "usage: hbm-learn" in out
+    if not command:
+        assert all(name in out for name in ("fit", "sample", "score", "infer", "info"))
+
+
+def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
+    with _commands._progress(1) as step:
+        step("thinking")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with _commands._progress(1) as step:
+        step("thinking")
+    assert "thinking" in capsys.readouterr().err
