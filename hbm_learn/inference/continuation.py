@@ -18,6 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg.lapack import dgetrf, dgetrs
 
+from hbm_learn._threads import blas_for
+
 
 class BorderedSystem(Protocol):
     """The matrix [[∂R/∂u, ∂R/∂α], [row]] of one point, factorised."""
@@ -52,7 +54,7 @@ class Problem(Protocol):
 
 
 class DenseBordered:
-    """The bordered matrix formed and factorised by LU: 2(N + 1)³/3 flops. Least squares where it is exactly singular."""
+    """The bordered matrix, factorised by LU: 2(N + 1)³/3 flops. Least squares where it is exactly singular."""
 
     def __init__(self, jacobian: np.ndarray, d_alpha: np.ndarray, row: np.ndarray):
         size = len(row)
@@ -199,6 +201,17 @@ def arrive(
     settings: Settings | None = None,
 ) -> Arrival:
     """Follow the path, and polish its end at α = 1 to max |R| ≤ tol. If it stops short, its last point comes back."""
+    with blas_for(len(problem.start)):
+        return _arrive(problem, tol, max_evaluations, observe, settings)
+
+
+def _arrive(
+    problem: Problem,
+    tol: float,
+    max_evaluations: int,
+    observe: Callable[[Any], Any] | None,
+    settings: Settings | None,
+) -> Arrival:
     path = follow(problem, max_evaluations=max_evaluations, settings=settings, observe=observe)
     if path.arrived:
         u, point, used = polish(problem, path.z[-1][:-1], 1.0, tol=tol)

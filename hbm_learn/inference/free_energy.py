@@ -30,6 +30,7 @@ from __future__ import annotations
 import numpy as np
 
 from hbm_learn._kernels import cumulants
+from hbm_learn._threads import blas_for
 from hbm_learn.inference.continuation import Path
 from hbm_learn.inference.dc_equations import DCPoint, DiagonalConsistency
 from hbm_learn.inference.equations import SiteState
@@ -71,7 +72,8 @@ def path_integral(problem: DiagonalConsistency, path: Path) -> np.ndarray:
     for k in range(1, len(path.z)):
         ends = path.z[k - 1], path.z[k]
         slopes = path.tangents[k - 1], path.tangents[k]
-        values = [_integrand(problem, path.weights, ends, slopes, 0.5 * (x + 1.0)) for x in nodes]
+        with blas_for(len(problem.h)):
+            values = [_integrand(problem, path.weights, ends, slopes, 0.5 * (x + 1.0)) for x in nodes]
         out[k] = out[k - 1] + 0.5 * float(weights @ values)
     return out
 
