@@ -55,7 +55,8 @@ class HBM(DensityMixin, BaseEstimator):
         each order 2, 3, …, or "auto" (one Gaussian prior for each order, learnt from the data).
     l1_ratio : share of the ℓ1 part.
     fdr : None, or a level: keep in each order the interactions that pass Benjamini–Hochberg at this level, with all
-        subsets of what is kept, and refit.
+        subsets of what is kept, and refit. Screening is by the closed form; what no longer passes after the refinement
+        is dropped, so that the bias of the closed form makes no discoveries.
     tol, max_iter : of the refinement; None takes its own.
     n_jobs, random_state, verbose : as everywhere in scikit-learn.
 
@@ -130,12 +131,18 @@ class HBM(DensityMixin, BaseEstimator):
 
     def _learn(self, moments: Moments, samples: Samples | None) -> HBM:
         scoring.require_variation(moments)
-        interactions = self._interactions(moments)
-        tests = None
-        if self.fdr is not None:
-            tests = uncertainty.Tests.of(diagonal.invert(moments, interactions, alpha=self.alpha))
-            interactions = tests.select(self.fdr)
-        result = refinement.fit(
+        considered = self._interactions(moments)
+        if self.fdr is None:
+            result = self._invert(moments, samples, considered)
+            return self._keep(result, moments, uncertainty.Tests.of(result))
+        screening = uncertainty.Tests.of(diagonal.invert(moments, considered, alpha=self.alpha))
+        result, tests = uncertainty.select_and_refit(
+            screening, lambda chosen: self._invert(moments, samples, chosen), self.fdr
+        )
+        return self._keep(result, moments, tests)
+
+    def _invert(self, moments: Moments, samples: Samples | None, interactions: Interactions) -> InversionResult:
+        return refinement.fit(
             moments,
             samples,
             interactions,
@@ -148,12 +155,10 @@ class HBM(DensityMixin, BaseEstimator):
             random_state=self.random_state,
             verbose=self.verbose,
         )
-        return self._keep(result, moments, tests)
 
-    def _keep(self, result: InversionResult, moments: Moments, tests: uncertainty.Tests | None) -> HBM:
+    def _keep(self, result: InversionResult, moments: Moments, tests: uncertainty.Tests) -> HBM:
         model = result.model
-        self.model_, self.moments_, self._result = model, moments, result
-        self._tests = uncertainty.Tests.of(result) if tests is None else tests.at(model.packed)
+        self.model_, self.moments_, self._result, self._tests = model, moments, result, tests
         self.h_, self.d_, self.J_ = model.h, model.d, model.J
         self.weights_ = model.weights
         self.standard_errors_, self.h_standard_errors_ = result.standard_errors, result.h_standard_errors
@@ -183,7 +188,7 @@ class HBM(DensityMixin, BaseEstimator):
     def to_frame(self) -> Any:
         """pandas table of the couplings: interaction, order, weight, standard_error, z, p_value, q_value.
 
-        With ``fdr``, z, p and q are those of the screening that selected the interactions.
+        q-values count every interaction that was considered, also those that ``fdr`` left out.
         """
         import pandas as pd
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,8 +36,12 @@ class Tests:
     q_values: np.ndarray
 
     @classmethod
-    def of(cls, result: InversionResult) -> Tests:
-        """z = J_μ / sampling error, which is N(0, 1) when J_μ = 0."""
+    def of(cls, result: InversionResult, hypotheses: Interactions | None = None) -> Tests:
+        """z = J_μ / sampling error, which is N(0, 1) when J_μ = 0.
+
+        ``hypotheses`` are all the interactions that were considered, if the fit has only those that were selected: the
+        others count in the q-values as tests that did not reject.
+        """
         interactions, errors = result.model.packed, result.sampling_errors
         weights = result.model.weights
         z = np.divide(weights, errors, out=np.zeros_like(weights), where=errors > 0)
@@ -44,7 +49,8 @@ class Tests:
         q = np.ones_like(p)
         for k in interactions.orders:
             where = interactions.slice(k)
-            q[where] = stats.false_discovery_control(p[where])
+            n_others = 0 if hypotheses is None else len(hypotheses.block(k)) - len(interactions.block(k))
+            q[where] = stats.false_discovery_control(np.append(p[where], np.ones(n_others)))[: len(p[where])]
         return cls(interactions, z, p, q)
 
     def at(self, interactions: Interactions) -> Tests:
@@ -59,6 +65,26 @@ class Tests:
         found = self.q_values <= level
         blocks = [self.interactions.block(k)[found[self.interactions.slice(k)]] for k in self.interactions.orders]
         return Interactions.from_blocks(blocks, self.interactions.n_features).closure()
+
+
+def select_and_refit(
+    screening: Tests, fit: Callable[[Interactions], InversionResult], level: float
+) -> tuple[InversionResult, Tests]:
+    """Select by the screening and refit; drop what does not pass the refined tests, and refit, until all pass.
+
+    The refined tests count every screened interaction as a hypothesis. A coupling that was selected by chance passes
+    them too (it is the same data), which is what the level allows for; one that the closed form's bias made does not.
+    """
+    chosen = screening.select(level)
+    while True:
+        result = fit(chosen)
+        if result.method == "diagonal":
+            return result, screening.at(chosen)
+        tests = Tests.of(result, screening.interactions)
+        passing = tests.select(level)
+        if passing == chosen:
+            return result, tests
+        chosen = passing
 
 
 @dataclass(frozen=True)

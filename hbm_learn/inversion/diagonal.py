@@ -78,12 +78,12 @@ def invert(
     model = _with_sites(
         BoltzmannMachine.from_packed(np.zeros_like(m), kept, weights, 0.0, moments.alphabet), moments, P
     )
-    spread = _errors(variances, kept, P, m, M)
+    posterior, sampling = _errors(variances, shrink, kept, P, m, M)
     return InversionResult(
         method="diagonal",
         model=model,
-        standard_errors=spread * np.sqrt(shrink),
-        sampling_errors=spread * shrink,
+        standard_errors=posterior,
+        sampling_errors=sampling,
         h_standard_errors=_field_errors(P, m, V, M, moments.alphabet, kept.order),
         alpha={k: float(alphas[k]) for k in kept.orders},
         notes=notes,
@@ -199,13 +199,18 @@ def _with_sites(model: BoltzmannMachine, moments: Moments, P: np.ndarray) -> Bol
     return BoltzmannMachine.from_packed(h, model.packed, model.weights, d, alphabet)
 
 
-def _errors(variances: dict[int, np.ndarray], kept: Interactions, P: np.ndarray, m: np.ndarray, M: float) -> np.ndarray:
-    """(p,) sampling standard deviations for Gaussian data, without a prior.
+def _errors(
+    variances: dict[int, np.ndarray], shrink: np.ndarray, kept: Interactions, P: np.ndarray, m: np.ndarray, M: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(p,) posterior and sampling standard deviations for Gaussian data: a prior that keeps a share w of an estimate
+    multiplies its variance by w and w².
 
     J_ab also carries the noise of Σ_c J_abc m_c: with u = Σ_{c≠a,b} m_c Y_c it is perm(P[(a, b, u), (a, b, u)])/M.
     """
-    variances = dict(variances)
-    if kept.order >= 3 and len(variances[2]):
+    variance = np.concatenate([variances[k] for k in kept.orders]) if kept.orders else np.zeros(0)
+    posterior, sampling = shrink * variance, shrink**2 * variance
+    pairs = kept.slice(2)
+    if kept.order >= 3 and pairs.stop:
         a, b = kept.block(2).T
         Pm = P @ m
         au = Pm[a] - P[a, a] * m[a] - P[a, b] * m[b]
@@ -214,8 +219,10 @@ def _errors(variances: dict[int, np.ndarray], kept: Interactions, P: np.ndarray,
         uu += m[a] ** 2 * P[a, a] + m[b] ** 2 * P[b, b] + 2 * m[a] * m[b] * P[a, b]
         aa, bb, ab = P[a, a], P[b, b], P[a, b]
         permanent = aa * bb * uu + aa * bu**2 + bb * au**2 + uu * ab**2 + 2 * ab * au * bu
-        variances[2] = variances[2] + permanent / M
-    return np.sqrt(np.concatenate([variances[k] for k in kept.orders]) if kept.orders else np.zeros(0))
+        kept_share = float(np.mean(shrink[kept.slice(3)]))
+        posterior[pairs] += kept_share * permanent / M
+        sampling[pairs] += kept_share**2 * permanent / M
+    return np.sqrt(posterior), np.sqrt(sampling)
 
 
 def _field_errors(P: np.ndarray, m: np.ndarray, V: np.ndarray, M: float, alphabet: Alphabet, order: int) -> np.ndarray:
