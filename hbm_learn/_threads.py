@@ -44,7 +44,7 @@ def row_parts(n_rows: int, n_operations: int) -> list[slice]:
 
 
 # Matrices with fewer rows than this gain little from a second BLAS thread, and on a busy machine lose a lot to it.
-_SMALL_MATRIX = 1024
+_SMALL_MATRIX = 2048
 
 
 @contextmanager

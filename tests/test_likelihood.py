@@ -8,7 +8,8 @@ from oracle import ALPHABETS, distribution, random_model
 from scipy import optimize
 
 from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
-from hbm_learn.inversion import diagonal, likelihood
+from hbm_learn.inference.states import StateTable
+from hbm_learn.inversion import boltzmann_learning, diagonal, likelihood
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.inversion.target import Target
 
@@ -190,10 +191,70 @@ def test_data_on_the_boundary(data, order):
     assert prior.converged, prior.status
 
 
+# ---------------------------------------------------------------------- many parameters, many states
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS.values(), ids=ALPHABETS)
+@pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
+def test_products_with_the_fisher_matrix_do_as_well(alphabet, l1_ratio, monkeypatch):
+    model = random_model(5, 3, alphabet, 0.8 / max(alphabet) ** 2, seed=12)
+    moments, prior = sampled(model, 3000, 3), Prior({2: 5.0, 3: 5.0}, l1_ratio)
+    dense = likelihood.fit(moments, model.packed, None, prior)
+    monkeypatch.setattr(likelihood, "MAX_DENSE", 10)
+    free = likelihood.fit(moments, model.packed, None, prior)
+    assert free.converged, free.status
+    np.testing.assert_allclose(parameters(free.model), parameters(dense.model), atol=1e-6)
+    assert "too many" in free.notes[0]
+    table = StateTable(model)
+    v = np.random.default_rng(0).normal(size=len(parameters(model)))
+    F = table.fisher(model.packed)
+    np.testing.assert_allclose(table.fisher_product(model.packed, v), F @ v, atol=1e-11 * np.abs(F).max())
+
+
+@pytest.mark.parametrize(("alphabet", "l1_ratio"), [((-1, 1), 0.0), ((-1, 0, 1), 0.0), ((-1, 1), 1.0)])
+def test_chains_agree_with_the_exact_fit_within_their_own_error(alphabet, l1_ratio, monkeypatch):
+    model = random_model(7, 3, alphabet, 0.7, seed=13)
+    moments, prior = sampled(model, 2000, 3), Prior({2: 2.0, 3: 2.0}, l1_ratio)
+    exact = likelihood.fit(moments, model.packed, None, prior)
+    monkeypatch.setattr(likelihood, "MAX_STATES", 8)
+    chains = likelihood.fit(moments, model.packed, None, prior, random_state=0)
+    assert chains.converged, chains.status
+    assert chains.residual <= boltzmann_learning.MONTE_CARLO
+    kept = exact.sampling_errors > 0
+    z = (chains.model.weights - exact.model.weights)[kept] / (np.sqrt(chains.residual) * exact.sampling_errors[kept])
+    assert 0.5 < np.sqrt(np.mean(z**2)) < 1.6  # the Monte Carlo error is as large as it says
+    grown = chains.standard_errors[kept] / exact.standard_errors[kept]
+    np.testing.assert_allclose(np.mean(grown), np.sqrt(1 + chains.residual), atol=0.03)
+
+
+def test_chains_do_not_depend_on_threads_and_stop_in_time(monkeypatch):
+    monkeypatch.setattr(likelihood, "MAX_STATES", 8)
+    model = random_model(6, 2, (-1, 1), 0.5, seed=14)
+    moments = exact_moments(model, 2)  # infinitely many samples: no Monte Carlo error is small beside theirs
+    fits = [
+        likelihood.fit(moments, model.packed, None, FLAT, random_state=3, n_jobs=jobs, max_iter=5) for jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(fits[0].model.weights, fits[1].model.weights)
+    assert not fits[0].converged
+    assert "max_iter" in fits[0].status
+    np.testing.assert_allclose(fits[0].model.weights, model.weights, atol=0.1)
+
+
+def test_chains_on_boundary_data_end_and_stay_finite(monkeypatch):
+    monkeypatch.setattr(likelihood, "MAX_STATES", 8)
+    moments = Moments.from_samples(identical(np.random.default_rng(0)), 2, (-1, 1))
+    result = likelihood.fit(moments, Interactions.upto(2, 4), None, FLAT, random_state=0, max_iter=10)
+    for values in (result.model.weights, result.model.h, result.standard_errors):
+        assert np.isfinite(values).all()
+
+
 def test_bad_input_says_what_to_do():
     moments = sampled(random_model(4, 2, (-1, 1), 0.5, seed=1), 100, 2)
     with pytest.raises(ValueError, match="order=3"):
         likelihood.fit(moments, Interactions.upto(3, 4), None, FLAT)
+    reals = Moments.from_samples(np.random.default_rng(0).normal(size=(50, 4)), 2, "real")
+    with pytest.raises(ValueError, match="refine=None"):
+        likelihood.fit(reals, Interactions.upto(2, 4), None, FLAT)
     with pytest.raises(ValueError, match="alphabet"):
         likelihood.fit(moments, Interactions.upto(2, 4), random_model(4, 2, (0, 1), 0.5, seed=1), FLAT)
 

@@ -149,6 +149,26 @@ class StateTable:
         G -= np.outer(t, t)
         return G
 
+    def fisher_product(self, interactions: Interactions, v: np.ndarray) -> np.ndarray:
+        """F v = Cov(t, v·t) for v (P,): v·t on all states, centred, weighted with p, and its moments; O(n qⁿ)."""
+        n, q = self.n_features, len(self.nodes)
+        theta = np.zeros(2**n)
+        theta[_codes(interactions, 2)] = v[len(v) - len(interactions) :]
+        u = transform(theta, np.tile(np.stack([np.ones(q), self.nodes], axis=1), (n, 1, 1)))
+        site = np.outer(v[:n], self.nodes)
+        if q > 2:
+            site -= 0.5 * np.outer(v[n : 2 * n], self.nodes**2)
+        split = n // 2
+        table = u.reshape(-1, q**split)
+        table += _outer_sum(site[split:])[:, None]
+        table += _outer_sum(site[:split])
+        u -= self.p @ u
+        u *= self.p
+        marginals = np.vstack([_marginals(table.sum(axis=0), q, split), _marginals(table.sum(axis=1), q, n - split)])
+        second = [] if q == 2 else [-0.5 * marginals @ self.nodes**2]
+        moments = transform(u, np.tile(np.stack([np.ones(q), self.nodes]), (n, 1, 1)))[_codes(interactions, 2)]
+        return np.concatenate([marginals @ self.nodes, *second, moments])
+
     def _products_two_valued(self, interactions: Interactions) -> np.ndarray:
         """⟨t t'⟩ where x² = (x₀ + x₁) x − x₀ x₁."""
         codes = np.concatenate([1 << np.arange(self.n_features), _codes(interactions, 2)])

@@ -8,15 +8,16 @@ states; beyond that they are averages over Gibbs chains.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hbm_learn._threads import blas_for
-from hbm_learn.inference.states import StateTable
+from hbm_learn.inference.states import MAX_STATES, StateTable
 from hbm_learn.interactions import Interactions
-from hbm_learn.inversion import newton
+from hbm_learn.inversion import boltzmann_learning, diagonal, fisher_free, newton
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.inversion.target import Target
@@ -24,6 +25,11 @@ from hbm_learn.model import BoltzmannMachine
 
 if TYPE_CHECKING:
     from hbm_learn.moments import Moments
+
+# The Fisher matrix is dense up to this many parameters.
+MAX_DENSE = 6500
+# Variables on an Interval whose grid can be listed.
+MAX_GRID = 6
 
 
 def fit(
@@ -46,14 +52,30 @@ def fit(
     interactions : which J_μ there are.
     start : where to begin, such as the closed form; independence if it is None, or better.
     prior : α of each order, fixed; see ``prior.learn`` for empirical Bayes.
-    tol : largest entry of the (sub)gradient of L at which the fit has converged.
-    max_iter : Newton steps at most.
+    tol : largest entry of the (sub)gradient of L at which the fit has converged; chains stop on their own rule.
+    max_iter : Newton steps, or batches of draws, at most.
     random_state, n_jobs : of the Gibbs chains, where there are some.
     verbose : 1 prints a line for each step.
     """
     target = Target.of(moments, interactions, prior)
+    if _listable(target) and len(target.t) <= MAX_DENSE:
+        with blas_for(len(target.t)):
+            return _newton(target, start, tol, max_iter, verbose)
+    if _listable(target):
+        return _fisher_free(target, moments, start, tol, max_iter, verbose)
+    starts = [target.independent()] + ([] if start is None else [target.parameters(start)])
     with blas_for(len(target.t)):
-        return _newton(target, start, tol, max_iter, verbose)
+        return boltzmann_learning.fit(
+            target, starts, max_iter=max_iter, random_state=random_state, n_jobs=n_jobs, verbose=verbose
+        )
+
+
+def _listable(target: Target) -> bool:
+    """Whether a table of all states fits."""
+    kind, n = target.alphabet.kind, target.n_features
+    if kind == "real":
+        raise ValueError('alphabet "real": the closed form is the maximum likelihood of all pairs; use refine=None.')
+    return target.alphabet.enumerable(n, MAX_STATES) if kind == "finite" else n <= MAX_GRID
 
 
 def _newton(target: Target, start: BoltzmannMachine | None, tol: float, max_iter: int, verbose: int) -> InversionResult:
@@ -75,6 +97,29 @@ def _newton(target: Target, start: BoltzmannMachine | None, tol: float, max_iter
         status=found.status if found.runaway is None else _boundary(target, found),
         n_iter=found.n_iter,
         residual=found.residual,
+    )
+
+
+def _fisher_free(
+    target: Target, moments: Moments, start: BoltzmannMachine | None, tol: float, max_iter: int, verbose: int
+) -> InversionResult:
+    """Newton's method by products with F; errors as those of Gaussian data, since F⁻¹ is out of reach."""
+    first = _best_start(target, start).theta
+    theta, residual, n_iter, converged, status = fisher_free.maximise(
+        target, first, tol=tol, max_iter=max_iter, verbose=verbose
+    )
+    alpha = {k: target.prior.alpha.get(k, 0.0) for k in range(2, target.interactions.order + 1)}
+    return replace(
+        diagonal.invert(moments, target.interactions, alpha),
+        method="likelihood",
+        model=target.model(theta),
+        converged=converged,
+        status=status,
+        n_iter=n_iter,
+        residual=residual,
+        notes=[
+            f"{len(theta):,} parameters are too many for the Fisher matrix: standard errors are those of Gaussian data."
+        ],
     )
 
 

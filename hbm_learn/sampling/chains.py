@@ -56,9 +56,8 @@ class Chains:
         initial: np.ndarray | None = None,
         n_jobs: int | None = None,
     ):
-        self.model, self.n_jobs, self.n_chains = model, n_jobs, sum(widths)
-        self.sites = pack_sites(model)
-        self.couplings = (model.packed.indptr, model.packed.members, model.weights)
+        self.n_jobs, self.n_chains = n_jobs, sum(widths)
+        self.set_model(model)
         ends = np.cumsum(widths)
         self.blocks = [
             Block(
@@ -75,6 +74,11 @@ class Chains:
             for block, end in zip(self.blocks, ends):
                 block.X[:] = initial[block.first : end].T
         self.set_alpha(1.0)
+
+    def set_model(self, model: BoltzmannMachine) -> None:
+        """Go on with this model, on the same variables and alphabet, from where the chains are."""
+        self.model, self.sites = model, pack_sites(model)
+        self.couplings = (model.packed.indptr, model.packed.members, model.weights)
 
     def set_alpha(self, alpha: Any) -> None:
         """The coupling strength of the lanes of every block: a number, or an (L,) array."""
