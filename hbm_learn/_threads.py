@@ -24,7 +24,7 @@ def in_threads(work: Callable[[Any], Any], parts: Iterable[Any], n_jobs: int | N
     Matrix products inside keep to their own thread: BLAS threads started by several of ours would fight for the cores.
     """
     parts = list(parts)
-    n_threads = config.NUMBA_NUM_THREADS if n_jobs is None else effective_n_jobs(n_jobs)
+    n_threads = config.NUMBA_NUM_THREADS if n_jobs is None else effective_n_jobs(n_jobs)  # type: ignore[attr-defined]
     if len(parts) < 2 or n_threads < 2:
         return [work(part) for part in parts]
     with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
