@@ -165,8 +165,9 @@ class AdaptiveTAP:
     def _response(self, inner: _Inner, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """∂Λ/∂V (n, n) and ∂Λ/∂α (n,)."""
         root, n = np.sqrt(V), len(V)
-        O = (inner.scaled_chi / root / root[:, None]) ** 2
+        O = inner.scaled_chi / root / root[:, None]
         O.flat[:: n + 1] = 0.0
+        O *= O
         N = inner.scaled_chi * root / root[:, None]
         source = np.einsum("ik,ik->i", N @ self.J, N)  # Σ_kl χ_ik J_kl χ_li/V_i²
         solved = np.linalg.solve(np.eye(n) + O * V * V, np.column_stack([O, source]))

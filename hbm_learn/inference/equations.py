@@ -7,7 +7,7 @@ constant, Λ drops out of the site.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,12 +88,20 @@ class Sites:
         """Moments at (b, c = d)."""
         return self.alphabet.site_moments(b, self.d)
 
+    def _moments(self, b: np.ndarray, c: np.ndarray) -> SiteMoments:
+        if not self.alphabet.is_binary:
+            return self.alphabet.site_moments(b, c)
+        # x² = 2tx − x₀x₁ on two values: without its constant, a large c costs b no digits.
+        low, high = self.alphabet.bounds
+        s = self.alphabet.site_moments(b - self.t * c)
+        return replace(s, log_z=s.log_z + 0.5 * low * high * c)
+
     def state(self, beta: np.ndarray, Lambda: np.ndarray) -> SiteState | None:
         """Moments at (β, Λ); None where the site has none (c ≤ 0 on the real line)."""
         b, c = beta - self.t * Lambda, self.d - Lambda
         if self.is_real and c.min() <= 0.0:
             return None
-        s = self.alphabet.site_moments(b, c)
+        s = self._moments(b, c)
         y, V = s.m - self.t, np.maximum(s.V, TINY)
         m_L = 0.5 * s.mu3 + y * V
         V_L = 0.5 * (s.mu4 - V * V) + y * s.mu3

@@ -45,7 +45,7 @@ def tap(
     model : BoltzmannMachine
     onsager : "plefka", every second-order term; "p-spin", the Onsager term Λ_i = Σ_k (1 − m_k²) A_ik² alone; "auto"
         takes "p-spin" for Ising models whose interactions all have one order p ≥ 3, and "plefka" otherwise.
-    tol : bound on the residual, the largest of |⟨x⟩_{b,c} − m| and |Λ − Λ(m, V)|.
+    tol : bound on the residual, the largest of |⟨x⟩_{b,c} − m| and |Λ − Λ(m, V)|/max(1, Λ).
     max_evaluations : of the equations, with solver "path".
     solver : "path" follows the solution from no couplings to the model's; "damped" iterates (m, V).
     damping, max_iter : weight of the old iterate and number of iterations, with solver "damped".
@@ -181,7 +181,7 @@ class TAPEquations:
         jacobian[np.arange(n), np.arange(n, 2 * n)] += s.y
         d_alpha = np.concatenate([2.0 * alpha * r.phi - F, -2.0 * alpha * r.Lambda])
         image = self.sites.alphabet.site_moments(s.b - R1, s.c)
-        residual = float(max(np.abs(image.m - s.m).max(), np.abs(R2).max()))
+        residual = float(max(np.abs(image.m - s.m).max(), np.abs(R2 / np.maximum(1.0, np.abs(Lambda))).max()))
         energy = self.couplings.E(s.m)
         return TAPPoint(np.concatenate([R1, R2]), jacobian, d_alpha, alpha, s, Lambda, energy, r.energy, residual)
 
