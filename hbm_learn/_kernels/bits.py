@@ -47,6 +47,17 @@ def pack(codes, patterns, n_planes, planes, first_word, last_word):
                 planes[i, b, w] = word[b, i]
 
 
+# Loops over words take 1-d slices and start at 0: where an index could be negative, numba's check of it would keep the
+# loop from becoming vector instructions.
+
+
+@njit(cache=True, nogil=True)
+def _meet(a, b, out):
+    """out ← a ∧ b, over the words of b."""
+    for w in range(len(b)):
+        out[w] = a[w] & b[w]
+
+
 @njit(cache=True, nogil=True)
 def _conjunctions(planes, head, lo, hi, out):
     """out[β] ← AND of one plane of each member of head; β counts the choices of planes, last member fastest."""
@@ -58,8 +69,7 @@ def _conjunctions(planes, head, lo, hi, out):
         # From the last row down, so that a row is read before it is overwritten.
         for row in range(count - 1, -1, -1):
             for b in range(n_planes - 1, -1, -1):
-                for w in range(hi - lo):
-                    out[row * n_planes + b, w] = out[row, w] & planes[member, b, lo + w]
+                _meet(out[row], planes[member, b, lo:hi], out[row * n_planes + b])
         count *= n_planes
 
 
@@ -70,6 +80,17 @@ def _common(a, b):
     for w in range(len(a)):
         total += popcount(a[w] & b[w])  # type: ignore[call-arg]
     return np.int64(total)
+
+
+@njit(cache=True, nogil=True)
+def _signed(nonzero, negative, others_nonzero, others_negative):
+    """Σ of the signs of y · (product of others), over the words of ``nonzero``."""
+    both, minus = np.uint64(0), np.uint64(0)
+    for w in range(len(nonzero)):
+        word = nonzero[w] & others_nonzero[w]
+        both += popcount(word)  # type: ignore[call-arg]
+        minus += popcount(word & (negative[w] ^ others_negative[w]))
+    return np.int64(both) - 2 * np.int64(minus)
 
 
 @njit(cache=True, nogil=True)
@@ -86,17 +107,13 @@ def add_signed_products(planes, heads, starts, width, out):
         for t in range(len(heads)):
             nonzero[:], negative[:] = ~np.uint64(0), 0
             for member in heads[t]:
-                for w in range(size):
-                    nonzero[w] &= planes[member, 0, lo + w]
-                    negative[w] ^= planes[member, 1, lo + w]
+                nonzero[:size] &= planes[member, 0, lo : lo + size]
+                negative[:size] ^= planes[member, 1, lo : lo + size]
             bound = heads[t, 0] + 1 if heads.shape[1] else n
             for i in range(bound):
-                both, minus = np.uint64(0), np.uint64(0)
-                for w in range(size):
-                    word = planes[i, 0, lo + w] & nonzero[w]
-                    both += popcount(word)  # type: ignore[call-arg]
-                    minus += popcount(word & (planes[i, 1, lo + w] ^ negative[w]))
-                out[starts[t] + i] += np.int64(both) - 2 * np.int64(minus)
+                out[starts[t] + i] += _signed(
+                    planes[i, 0, lo : lo + size], planes[i, 1, lo : lo + size], nonzero, negative
+                )
 
 
 @njit(cache=True, nogil=True)
