@@ -162,7 +162,8 @@ class HBM(DensityMixin, BaseEstimator):
         self.h_, self.d_, self.J_ = model.h, model.d, model.J
         self.weights_ = model.weights
         self.standard_errors_, self.h_standard_errors_ = result.standard_errors, result.h_standard_errors
-        self.alpha_, self.n_iter_, self.converged_ = result.alpha, result.n_iter, result.converged
+        # The look at the start that finds it good enough counts as an iteration.
+        self.alpha_, self.n_iter_, self.converged_ = result.alpha, max(1, result.n_iter), result.converged
         self.trust_ = uncertainty.Trust.of(result, moments)
         for note in result.notes:
             warnings.warn(note, UserWarning, stacklevel=4)

@@ -7,17 +7,33 @@ from typing import Any
 
 from hbm_learn._validation import choose
 from hbm_learn.interactions import Interactions
-from hbm_learn.inversion import diagonal, likelihood, prior
+from hbm_learn.inversion import diagonal, likelihood, pseudolikelihood
+from hbm_learn.inversion.composite_fit import CompositeFit
+from hbm_learn.inversion.prior import Prior, elastic, learn
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.model import BoltzmannMachine
 from hbm_learn.moments import Moments
 from hbm_learn.samples import Samples
 
 # refine="auto" takes the exact likelihood up to this many states.
 MAX_LIKELIHOOD_STATES = 2**20
 
-# name: (what it consumes, its function)
-METHODS: dict[str, tuple[str, Callable[..., InversionResult]]] = {
-    "likelihood": ("moments", likelihood.fit),
+
+def _likelihood(moments: Moments, interactions: Interactions, n_jobs: int | None) -> Callable[..., InversionResult]:
+    def fit(prior: Prior, start: BoltzmannMachine, **options: Any) -> InversionResult:
+        return likelihood.fit(moments, interactions, start, prior, n_jobs=n_jobs, **options)
+
+    return fit
+
+
+def _composite(prepare: Callable[..., CompositeFit]) -> Callable[..., Callable[..., InversionResult]]:
+    return lambda samples, interactions, n_jobs: prepare(samples, interactions, n_jobs=n_jobs).fit
+
+
+# name: (what it consumes, (data, interactions, n_jobs) → a function of (prior, start, options) with the data prepared)
+METHODS: dict[str, tuple[str, Callable[..., Callable[..., InversionResult]]]] = {
+    "likelihood": ("moments", _likelihood),
+    "pseudolikelihood": ("samples", _composite(pseudolikelihood.prepare)),
 }
 
 
@@ -29,6 +45,7 @@ def fit(
     refine: str | None = "auto",
     alpha: Any = "auto",
     l1_ratio: float = 0.0,
+    n_jobs: int | None = None,
     **options: Any,
 ) -> InversionResult:
     """The closed form, then what removes its bias.
@@ -39,7 +56,8 @@ def fit(
     interactions : which J_μ to fit.
     refine : None, "auto" or a name in ``METHODS``.
     alpha, l1_ratio : the prior, see ``prior``.
-    **options : tol, max_iter, n_jobs, random_state, verbose of the refinement; None takes its own default.
+    n_jobs : threads.
+    **options : tol, max_iter, random_state, verbose of the refinement; None takes its own default.
     """
     if not 0.0 <= l1_ratio <= 1.0:
         raise ValueError(f"l1_ratio={l1_ratio!r}: give the share of the ℓ1 penalty, between 0 and 1.")
@@ -47,15 +65,19 @@ def fit(
     name = choose_refinement(refine, moments, samples, interactions)
     if name is None:
         return start
-    consumes, function = METHODS[name]
-    data = moments if consumes == "moments" else samples
+    consumes, prepare = METHODS[name]
+    refine_from = prepare(moments if consumes == "moments" else samples, interactions, n_jobs)
     given = {key: value for key, value in options.items() if value is not None}
 
-    def refit(alphas: dict[int, float], previous: InversionResult | None) -> InversionResult:
-        model = start.model if previous is None else previous.model
-        return function(data, interactions, model, prior.Prior(alphas, l1_ratio), **given)
+    def gaussian(alphas: dict[int, float], previous: InversionResult | None) -> InversionResult:
+        return refine_from(Prior(alphas), start.model if previous is None else previous.model, **given)
 
-    result = prior.learn(refit, start.alpha) if isinstance(alpha, str) else refit(start.alpha, None)
+    if not isinstance(alpha, str):
+        result = refine_from(Prior(start.alpha, l1_ratio), start.model, **given)
+    else:
+        result = learn(gaussian, start.alpha)
+        if l1_ratio:
+            result = refine_from(Prior(elastic(result.alpha, l1_ratio), l1_ratio), result.model, **given)
     return result.with_notes(start.notes)
 
 
