@@ -75,6 +75,8 @@ class Moments:
             X = Samples.check(X, alphabet, sample_weight, order=order)
         elif sample_weight is not None or not (isinstance(alphabet, str) and alphabet == "auto"):
             raise ValueError("X is a Samples, which has its alphabet and weights: give them to Samples.check.")
+        elif X.allow_nan:
+            raise ValueError("X is a Samples that may hold NaN, which has no moments: check it with allow_nan=False.")
         return _from_checked(X, int(order))
 
     @classmethod

@@ -33,6 +33,7 @@ class Samples:
     n_samples, n_features : rows M and columns n.
     weights : None or (M,) float64.
     feature_names : list of str, or None if X has none.
+    allow_nan : whether an entry may be NaN (code 255).
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Samples:
         self.feature_names = table.names
         self._table = table
         self._codes = codes
-        self._allow_nan = allow_nan
+        self.allow_nan = allow_nan
 
     @classmethod
     def check(
@@ -80,7 +81,7 @@ class Samples:
     def reweighted(self, sample_weight: Any) -> Samples:
         """The same samples, without reading them again, with other (M,) weights."""
         weights = check_weights(sample_weight, self.n_samples)
-        return Samples(self._table, self.alphabet, weights, self._codes, self._allow_nan)
+        return Samples(self._table, self.alphabet, weights, self._codes, self.allow_nan)
 
     def blocks(self, max_rows: int | None = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """(block, weights) over consecutive rows.
@@ -98,7 +99,7 @@ class Samples:
         """As :meth:`blocks`, with the values of the variables in place of codes."""
         letters = None
         if self.alphabet.is_finite:
-            letters = np.full(MISSING + 1, np.nan if self._allow_nan else 0).astype(dtype)
+            letters = np.full(MISSING + 1, np.nan if self.allow_nan else 0).astype(dtype)
             letters[: self.alphabet.size] = self.alphabet.values
         for block, weights in self.blocks(max_rows):
             yield block.astype(dtype, copy=False) if letters is None else letters[block], weights

@@ -543,3 +543,8 @@ def test_both_paths_agree():
     by_blas = _sums.block_sums(codes, None, replace(coding, plane_weights=None), 4)
     assert by_bits.is_whole
     assert by_bits.equals(by_blas)
+
+
+def test_samples_that_may_hold_nan_have_no_moments():
+    with pytest.raises(ValueError, match="may hold NaN"):
+        Moments.from_samples(Samples.check([[0.0, 1.0], [np.nan, 0.0]], allow_nan=True))
