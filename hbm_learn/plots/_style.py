@@ -1,0 +1,80 @@
+"""What the displays share: colours, names, and axes to draw on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# Signed weights: a diverging map that the colour-blind can read, centred at 0, and its two ends for lines.
+DIVERGING = "RdBu_r"
+POSITIVE, NEGATIVE = "#b2182b", "#2166ac"
+INK, FAINT = "#222222", "#888888"
+# Orders, by colour (Okabe–Ito) and by marker, so that colour is never the only sign.
+_ORDER_COLOURS = {1: "#555555", 2: "#0072B2", 3: "#D55E00", 4: "#009E73"}
+_ORDER_MARKERS = {1: "o", 2: "s", 3: "^", 4: "D"}
+_ORDER_NAMES = {1: "single variables", 2: "pairs", 3: "triplets", 4: "quadruplets"}
+CHAIN_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"]
+
+
+def order_style(order: int) -> dict[str, Any]:
+    return {"color": _ORDER_COLOURS.get(order, "#CC79A7"), "marker": _ORDER_MARKERS.get(order, "P")}
+
+
+def order_name(order: int) -> str:
+    return _ORDER_NAMES.get(order, f"order {order}")
+
+
+def sign_colour(weight: float) -> str:
+    return POSITIVE if weight > 0 else NEGATIVE
+
+
+def names_or_numbers(names: Sequence[str] | None, n: int) -> list[str]:
+    if names is None:
+        return [f"x{i}" for i in range(n)]
+    if len(names) != n:
+        raise ValueError(f"feature_names has {len(names)} names for {n} variables.")
+    return [str(name) for name in names]
+
+
+def names_of(estimator: Any) -> list[str] | None:
+    """The column names an estimator was fitted with, or None."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def one_axes(ax: Any, size: tuple[float, float]) -> Any:
+    """The Axes given, or one in a new figure."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def several_axes(ax: Any, n: int, size: tuple[float, float], *, stacked: bool = False) -> list[Any]:
+    """n Axes: in a new figure, the n that were given, or the place of the one that was given, divided."""
+    shape = (n, 1) if stacked else (1, n)
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        return list(plt.subplots(*shape, figsize=size, layout="constrained", squeeze=False)[1].ravel())
+    given = list(np.ravel(np.asarray(ax, dtype=object)))
+    if len(given) == n:
+        return given
+    if len(given) > 1:
+        raise ValueError(f"ax holds {len(given)} axes; give None, one, or {n}.")
+    from matplotlib.gridspec import GridSpecFromSubplotSpec
+
+    whole = given[0]
+    if whole.get_subplotspec() is None:
+        raise ValueError("ax was not made by subplots, so that it cannot be divided: give a list of axes.")
+    whole.set_axis_off()
+    grid = GridSpecFromSubplotSpec(*shape, subplot_spec=whole.get_subplotspec(), wspace=0.35, hspace=0.25)
+    return [whole.figure.add_subplot(grid[i]) for i in range(n)]
+
+
+def clean(ax: Any) -> None:
+    """Only the two spines that carry scales."""
+    ax.spines[["top", "right"]].set_visible(False)

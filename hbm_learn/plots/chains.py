@@ -1,0 +1,116 @@
+"""ChainsDisplay: traces of the energy of Gibbs chains, and R-hat of every variable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hbm_learn.model import BoltzmannMachine
+from hbm_learn.plots import _style
+from hbm_learn.sampling import sample
+from hbm_learn.sampling.diagnostics import R_HAT_LIMIT, split_r_hat
+
+# Chains drawn, at most; all of them count in R-hat.
+MAX_TRACES = 4
+
+
+class ChainsDisplay:
+    """Do the chains agree? Energies H(x) along each chain, and the split R-hat of every variable and of the energy.
+
+    Parameters
+    ----------
+    energies : (n_draws, n_chains) H(x).
+    r_hat : (n,) of the variables.
+    feature_names : (n,) names, or None.
+
+    Attributes
+    ----------
+    energy_r_hat : R-hat of H(x).
+    axes_, figure_ : matplotlib objects, after ``plot``.
+    """
+
+    def __init__(self, energies: np.ndarray, r_hat: np.ndarray, *, feature_names: Sequence[str] | None = None):
+        self.energies, self.r_hat = np.asarray(energies, dtype=np.float64), np.asarray(r_hat, dtype=np.float64)
+        if self.energies.ndim != 2:
+            raise ValueError(f"energies has shape {self.energies.shape}; expected (n_draws, n_chains).")
+        self.energy_r_hat = float(split_r_hat(self.energies[:, :, None])[0])
+        self.feature_names = _style.names_or_numbers(feature_names, len(self.r_hat))
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> ChainsDisplay:
+        """Sample the model of a fitted HBM, as ``from_model`` does."""
+        return cls.from_model(estimator.model_, feature_names=_style.names_of(estimator), ax=ax, **options)
+
+    @classmethod
+    def from_model(
+        cls,
+        model: BoltzmannMachine,
+        *,
+        n_draws: int = 500,
+        n_chains: int = 8,
+        thin: int = 1,
+        burn_in: int = 0,
+        random_state: Any = 0,
+        feature_names: Sequence[str] | None = None,
+        ax: Any = None,
+    ) -> ChainsDisplay:
+        """Run Gibbs chains from independent draws, and show how they settle; burn_in=0 shows the whole way."""
+        X = sample(model, n_draws * n_chains, random_state=random_state, n_chains=n_chains, thin=thin, burn_in=burn_in)
+        return cls.from_predictions(X, model, n_chains=n_chains, feature_names=feature_names, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        X: np.ndarray,
+        model: BoltzmannMachine,
+        *,
+        n_chains: int,
+        feature_names: Sequence[str] | None = None,
+        ax: Any = None,
+    ) -> ChainsDisplay:
+        """Show samples as ``sample`` returns them: row t·n_chains + c is draw t of chain c."""
+        n_draws = len(X) // n_chains
+        if n_draws < 4:
+            raise ValueError(f"{len(X)} rows of {n_chains} chains are {n_draws} draws of each: at least 4 are needed.")
+        X = np.asarray(X, dtype=np.float64)[: n_draws * n_chains]
+        energies = model.energy(X).reshape(n_draws, n_chains)
+        r_hat = split_r_hat(X.reshape(n_draws, n_chains, -1))
+        return cls(energies, r_hat, feature_names=feature_names).plot(ax)
+
+    def plot(self, ax: Any = None) -> ChainsDisplay:
+        """Draw traces above and R-hat below: in a new figure, on two axes, or in the place of one."""
+        self.axes_ = _style.several_axes(ax, 2, (7.0, 5.4), stacked=True)
+        self._traces(self.axes_[0])
+        self._r_hats(self.axes_[1])
+        self.figure_ = self.axes_[0].figure
+        return self
+
+    def _traces(self, ax: Any) -> None:
+        n_chains = self.energies.shape[1]
+        for c in range(min(n_chains, MAX_TRACES)):
+            ax.plot(self.energies[:, c], color=_style.CHAIN_COLOURS[c], linewidth=0.7, alpha=0.8)
+        shown = f"{n_chains} chains" if n_chains <= MAX_TRACES else f"{MAX_TRACES} of {n_chains} chains"
+        ax.set_title(f"{shown}: R-hat of the energy is {self.energy_r_hat:.3f}")
+        ax.set_xlabel("draw")
+        ax.set_ylabel("energy $H(x)$ (nats)")
+        _style.clean(ax)
+
+    def _r_hats(self, ax: Any) -> None:
+        n = len(self.r_hat)
+        finite = np.where(np.isfinite(self.r_hat), self.r_hat, np.nan)
+        agree = self.r_hat <= R_HAT_LIMIT
+        at = np.arange(n)
+        ax.vlines(at, 1.0, finite, color=_style.FAINT, linewidth=1)
+        ax.plot(at[agree], finite[agree], "o", color="#0072B2", markersize=5, label="agree")
+        if not agree.all():
+            ax.plot(at[~agree], finite[~agree], "X", color="#D55E00", markersize=7, label="disagree")
+        ax.axhline(R_HAT_LIMIT, color=_style.INK, linestyle=(0, (4, 3)), linewidth=1, label=f"limit {R_HAT_LIMIT}")
+        if n <= 60:
+            ax.set_xticks(at, self.feature_names, rotation=90, fontsize=float(np.clip(250 / n, 5, 10)))
+        ax.set_xlabel("variable")
+        ax.set_ylabel("split R-hat")
+        ax.legend(frameon=False, fontsize=8.5, ncols=3, loc="upper right")
+        ax.margins(y=0.25)
+        _style.clean(ax)

@@ -1,0 +1,159 @@
+"""MomentsDisplay: moments of the data against those of the fitted model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hbm_learn.interactions import Interactions
+from hbm_learn.moments import Moments
+from hbm_learn.plots import _style
+from hbm_learn.sampling import sample
+
+# Moments drawn for each order, at most: a random choice of them.
+MAX_POINTS = 2000
+# Samples of the fitted model, where they are independent and cheap, and where they come from chains.
+EXACT_DRAWS, CHAIN_DRAWS = 100_000, 20_000
+EXACT_STATES = 2**20
+_BLOCK = 2**13
+_SYMBOLS = {1: "means $\\langle x_i \\rangle$", 2: "covariances", 3: "third cumulants"}
+
+
+class MomentsDisplay:
+    """Observed against fitted moments, a panel for each order: means, covariances, joint cumulants of third order.
+
+    Points on the diagonal are moments that the model tells. Bars are one standard error of what was observed.
+
+    Parameters
+    ----------
+    observed, fitted : (p,) moments.
+    errors : (p,) standard errors of observed − fitted.
+    orders : (p,) order of each.
+
+    Attributes
+    ----------
+    axes_, figure_ : matplotlib objects, after ``plot``.
+    discrepancy_ : {order: root mean square of (observed − fitted)/error}; about 1 when the model tells all moments.
+    """
+
+    def __init__(self, observed: np.ndarray, fitted: np.ndarray, errors: np.ndarray, orders: np.ndarray):
+        self.observed, self.fitted, self.errors = (np.asarray(x, dtype=np.float64) for x in (observed, fitted, errors))
+        self.orders = np.asarray(orders)
+        if not self.observed.shape == self.fitted.shape == self.errors.shape == self.orders.shape:
+            raise ValueError("observed, fitted, errors and orders must be vectors of the same length.")
+        self.discrepancy_ = {int(k): self._rms(self.orders == k) for k in np.unique(self.orders)}
+
+    def _rms(self, which: np.ndarray) -> float:
+        which = which & (self.errors > 0)
+        z = (self.observed[which] - self.fitted[which]) / self.errors[which]
+        return float(np.sqrt(np.mean(z**2))) if len(z) else 0.0
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, n_samples: int | None = None, random_state: Any = 0, ax: Any = None, **options: Any
+    ) -> MomentsDisplay:
+        """Compare the moments that a fitted HBM saw with those of ``n_samples`` samples of its model.
+
+        All moments up to the order of the fit (at most third) are compared, also of interactions left out of the
+        model; of more than 2000 in one order, a random choice. ``options`` go to ``plot``.
+        """
+        model = estimator.model_
+        exact = model.alphabet.kind == "real" or model.alphabet.enumerable(model.n_features, EXACT_STATES)
+        n_samples = n_samples or (EXACT_DRAWS if exact else CHAIN_DRAWS)
+        X = sample(model, n_samples, method="exact" if exact else "gibbs", random_state=random_state)
+        return cls.from_predictions(estimator.moments_, X, random_state=random_state, ax=ax, **options)
+
+    @classmethod
+    def from_predictions(
+        cls, moments: Moments, X: np.ndarray, *, random_state: Any = 0, ax: Any = None, **options: Any
+    ) -> MomentsDisplay:
+        """Compare observed moments with those of samples X that a model predicts."""
+        m, n = moments.mean, moments.n_features
+        rng = np.random.default_rng(random_state)
+        parts = []
+        for k in range(1, min(max(moments.order, 2), 3) + 1):
+            rows = _choose(n, k, rng)
+            predicted, variance = _products(X, m, rows)
+            spread = variance * (1.0 / moments.effective_samples + 1.0 / len(X))
+            parts.append((_observed(moments, rows), predicted, np.sqrt(spread), np.full(len(rows), k)))
+        return cls(*(np.concatenate(column) for column in zip(*parts))).plot(ax, **options)
+
+    def plot(self, ax: Any = None) -> MomentsDisplay:
+        """Draw a panel for each order: in a new figure, on as many axes, or in the place of one."""
+        orders = list(self.discrepancy_)
+        self.axes_ = _style.several_axes(ax, len(orders), (3.6 * len(orders), 3.7))
+        for axes, k in zip(self.axes_, orders):
+            self._panel(axes, k)
+        self.figure_ = self.axes_[0].figure
+        return self
+
+    def _panel(self, ax: Any, k: int) -> None:
+        which = self.orders == k
+        fitted, observed, errors = self.fitted[which], self.observed[which], self.errors[which]
+        style = _style.order_style(k)
+        many = len(fitted) > 300
+        ax.errorbar(
+            fitted,
+            observed,
+            yerr=errors,
+            fmt=style["marker"],
+            color=style["color"],
+            markersize=2.5 if many else 4,
+            elinewidth=0.5,
+            alpha=0.5 if many else 0.85,
+            rasterized=many,
+            zorder=2,
+        )
+        ends = np.array([min(fitted.min(), observed.min()), max(fitted.max(), observed.max())])
+        ends += np.array([-1, 1]) * (0.06 * np.ptp(ends) or 0.1)
+        ax.plot(ends, ends, color=_style.FAINT, linewidth=1, zorder=1)
+        ax.set_xlim(ends)
+        ax.set_ylim(ends)
+        ax.set_aspect("equal")
+        ax.locator_params(nbins=5)
+        ax.set_xlabel("fitted")
+        ax.set_ylabel("observed")
+        ax.set_title(
+            f"{_SYMBOLS.get(k, f'order {k}')}\nrms difference {self.discrepancy_[k]:.2f} standard errors", fontsize=10
+        )
+        _style.clean(ax)
+
+
+def _choose(n: int, k: int, rng: np.random.Generator) -> np.ndarray:
+    """(p, k) sorted rows: all subsets of k variables, or a random choice of them."""
+    if k == 1:
+        return np.arange(n)[:, None]
+    if n**k > 10**7:
+        drawn = np.sort(rng.integers(n, size=(8 * MAX_POINTS, k)), axis=1)
+        return np.unique(drawn[(np.diff(drawn, axis=1) > 0).all(axis=1)], axis=0)[:MAX_POINTS]
+    rows = Interactions.upto(k, n).block(k)
+    return rows if len(rows) <= MAX_POINTS else rows[np.sort(rng.choice(len(rows), MAX_POINTS, replace=False))]
+
+
+def _observed(moments: Moments, rows: np.ndarray) -> np.ndarray:
+    """⟨x⟩ for single variables, ⟨Π (x_i − m_i)⟩ for more, from raw moments."""
+    m = moments.mean[rows]
+    if rows.shape[1] == 1:
+        return m[:, 0]
+    raw = moments.raw(rows)
+    if rows.shape[1] == 2:
+        return raw - m.prod(axis=1)
+    pairs = sum(m[:, i] * moments.raw(np.delete(rows, i, axis=1)) for i in range(3))
+    return raw - pairs + 2.0 * m.prod(axis=1)
+
+
+def _products(X: np.ndarray, m: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance, over samples X, of x_i for single variables and of Π (x_i − m_i) for more."""
+    total, squares = np.zeros(len(rows)), np.zeros(len(rows))
+    for start in range(0, len(X), _BLOCK):  # blocks that stay in cache
+        Y = np.ascontiguousarray((np.asarray(X[start : start + _BLOCK], dtype=np.float64) - m).T)
+        for r, row in enumerate(rows):
+            product = Y[row[0]]
+            for i in row[1:]:
+                product = product * Y[i]
+            total[r] += product.sum()
+            squares[r] += product @ product
+    mean = total / len(X)
+    variance = squares / len(X) - mean**2
+    return (mean + m, variance) if rows.shape[1] == 1 else (mean, variance)
