@@ -7,11 +7,13 @@ import pytest
 from oracle import ALPHABETS, distribution, random_model
 from scipy import optimize
 
-from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
+from hbm_learn import BoltzmannMachine, Interactions, Interval, Moments, datasets, sample
+from hbm_learn._kernels.quadratic import coordinate_ascent
 from hbm_learn.inference.states import StateTable
-from hbm_learn.inversion import boltzmann_learning, diagonal, likelihood
+from hbm_learn.inversion import boltzmann_learning, diagonal, likelihood, pseudolikelihood
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.inversion.target import Target
+from hbm_learn.samples import Samples
 
 FLAT = Prior({2: 0.0, 3: 0.0, 4: 0.0})
 
@@ -149,6 +151,20 @@ def test_l1_meets_its_optimality_conditions_and_selects(alphabet):
     assert (result.standard_errors[~zero] > 0).all()
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.3, 5.0])
+def test_coordinate_ascent_solves_its_quadratic(rate):
+    """Against many proximal gradient steps in NumPy."""
+    rng = np.random.default_rng(1)
+    B, g, theta = rng.normal(size=(12, 20)), rng.normal(size=12), rng.normal(size=12) * (rng.random(12) < 0.5)
+    H, lasso = B @ B.T / 20 + 0.05 * np.eye(12), np.where(np.arange(12) < 3, 0.0, rate)
+    found = theta + coordinate_ascent(H, g, theta, lasso, 1e-14, 10_000)
+    plain, step = theta.copy(), 1.0 / np.linalg.eigvalsh(H)[-1]
+    for _ in range(20_000):
+        z = plain + step * (g - H @ (plain - theta))
+        plain = np.sign(z) * np.maximum(np.abs(z) - step * lasso, 0.0)
+    np.testing.assert_allclose(found, plain, atol=1e-9)
+
+
 def test_some_interactions_match_their_own_moments_only():
     model = random_model(6, 3, (-1, 1), 0.8, seed=11)
     moments = sampled(model, 4000, 3)
@@ -157,6 +173,15 @@ def test_some_interactions_match_their_own_moments_only():
     states, p, _ = distribution(result.model)
     T = statistics(states, some, True)
     np.testing.assert_allclose(p @ T, np.r_[moments.mean, moments.moments(some)], atol=1e-9)
+
+
+def test_an_interval_is_fitted_on_its_grid():
+    model = BoltzmannMachine([0.3, -0.5, 0.1], {(0, 1): 0.8, (0, 1, 2): -0.6}, [0.5, -0.4, 0.0], Interval(-1, 2))
+    table = StateTable(model, 20)
+    moments = Moments.from_distribution(table.states(np.arange(8000)), table.p, 3, model.alphabet)
+    result = likelihood.fit(moments, model.packed, None, FLAT)
+    assert result.converged, result.status
+    np.testing.assert_allclose(parameters(result.model), parameters(model), atol=1e-7)
 
 
 # ---------------------------------------------------------------------- boundary data
@@ -279,3 +304,19 @@ def test_coverage(strength, order):
     model = datasets.make_random(8, {k: strength / 8 ** ((k - 1) / 2) for k in range(2, order + 1)}, random_state=order)
     assert 0.93 < coverage(model, 5000, 200) < 0.97
     assert not 0.93 < coverage(model, 5000, 50, shrink=0.8) < 0.97  # the battery can tell errors that are 20 % off
+
+
+@pytest.mark.slow
+def test_chains_are_as_accurate_as_pseudolikelihood():
+    """n = 50, all pairs and 200 planted triplets; no table of states could be listed."""
+    model = datasets.make_planted(50, {3: 200}, (0.05, 0.2), beta=0.5, random_state=0)
+    X = sample(model, 20_000, "gibbs", random_state=1, n_chains=2000)
+    moments, prior = Moments.from_samples(X, 3, (-1, 1)), Prior({2: 1.0, 3: 1.0})
+    start = diagonal.invert(moments, model.packed).model
+    chains = likelihood.fit(moments, model.packed, start, prior, random_state=0)
+    composite = pseudolikelihood.fit(Samples.check(X, (-1, 1)), model.packed, start, prior)
+    assert chains.converged, chains.status
+    errors = [np.linalg.norm(parameters(r.model) - parameters(model)) for r in (chains, composite)]
+    assert errors[0] < 1.05 * errors[1]
+    z = (chains.model.weights - model.weights) / chains.standard_errors
+    assert 0.93 < np.mean(np.abs(z) < 1.96) < 0.97

@@ -81,7 +81,7 @@ def gaussian_fitter(interactions: Interactions, y: np.ndarray, precision: np.nda
 def test_learnt_alpha_maximises_the_evidence_of_gaussian_data(tau):
     """y ~ N(0, Σ + diag(τ²)): the evidence in closed form, maximised by scipy."""
     rng = np.random.default_rng(3)
-    interactions = Interactions.upto(3, 10)
+    interactions = Interactions.upto(3, 8)
     sizes = np.diff(interactions.indptr)
     B = rng.normal(size=(len(sizes), 2 * len(sizes)))
     Sigma = 0.01 * B @ B.T / B.shape[1]

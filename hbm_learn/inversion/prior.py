@@ -75,6 +75,11 @@ def check_alpha(alpha: Any, order: int) -> dict[int, float] | str:
     return {k: float(value) for k, value in found.items()}
 
 
+def elastic(alpha: Mapping[int, float], l1_ratio: float) -> dict[int, float]:
+    """α of a penalty with an ℓ1 part from learnt Gaussian ones: a Laplace prior of variance τ² = 1/α has rate √2/τ."""
+    return {k: (1.0 - l1_ratio) * a + l1_ratio * np.sqrt(2.0 * a) for k, a in alpha.items()}
+
+
 def mackay(result: InversionResult) -> dict[int, float]:
     """One update of α_k for every order, from a fit with the present α (standard errors are posterior ones)."""
     kept, alpha = result.model.packed, {}
