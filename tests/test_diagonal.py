@@ -190,6 +190,19 @@ def test_ridge_precision_solves_its_equation():
     np.testing.assert_allclose(covariance.ridge_precision(C, 1e9), np.diag(1 / np.diag(C)), atol=1e-6)
 
 
+def test_gaussian_graphical_model_on_chosen_pairs_is_maximum_likelihood():
+    """Zeros where no pair is, and the data's covariances where one is (Dempster's conditions)."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6)) @ rng.normal(size=(6, 6))
+    moments = Moments.from_samples(X, order=2, alphabet="real")
+    chosen = Interactions.from_tuples([(0, 1), (1, 2), (2, 3), (3, 0), (4, 5)], 6)
+    result = infer(diagonal.invert(moments, chosen, alpha=0.0).model, "exact")
+    np.testing.assert_allclose(result.m, moments.mean, atol=1e-8)
+    C = moments.covariance
+    for a, b in [*chosen.tuples, *((i, i) for i in range(6))]:
+        assert result.chi[a, b] == pytest.approx(C[a, b], abs=1e-7 * np.abs(C).max())
+
+
 def test_the_learnt_prior_finds_the_spread_of_the_couplings():
     truth = datasets.make_random(40, {2: 0.04}, h_std=0.0, random_state=0)
     X = sample(truth, 4000, random_state=1)

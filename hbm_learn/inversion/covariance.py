@@ -80,6 +80,34 @@ def learn_alpha(estimates: np.ndarray, variances: np.ndarray) -> float:
     return 1.0 / max(float(np.mean(estimates**2 - variances)), FLOOR * float(np.mean(variances)))
 
 
+def selected_precision(P: np.ndarray, pairs: np.ndarray, tol: float = 1e-10, max_sweeps: int = 500) -> np.ndarray:
+    """The precision matrix that is zero outside ``pairs`` (p, 2) and whose inverse agrees with P⁻¹ on them and on the
+    diagonal: maximum likelihood of a Gaussian graphical model, one regression on its neighbours a variable."""
+    n = len(P)
+    C = linalg.inv(P, assume_a="pos", check_finite=False)
+    neighbours: list[list[int]] = [[] for _ in range(n)]
+    for a, b in pairs.tolist():
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    W = C.copy()
+    others = ~np.eye(n, dtype=bool)
+    for _ in range(max_sweeps):
+        before = W.copy()
+        for i, near in enumerate(neighbours):
+            beta = np.zeros(n)
+            if near:
+                beta[near] = linalg.solve(W[np.ix_(near, near)], C[near, i], assume_a="pos", check_finite=False)
+            W[others[i], i] = W[i, others[i]] = (W @ beta)[others[i]]
+        if np.abs(W - before).max() <= tol * np.abs(C).max():
+            break
+    out = np.zeros((n, n))
+    kept = tuple(np.concatenate([pairs, pairs[:, ::-1]]).T)
+    precision = linalg.inv(W, assume_a="pos", check_finite=False)
+    out[kept] = precision[kept]
+    np.fill_diagonal(out, np.diag(precision))
+    return out
+
+
 def _is_regular(C: np.ndarray) -> bool:
     """Whether the correlation matrix has a Cholesky factor with no vanishing pivot; n³/3 flops."""
     scale = 1.0 / np.sqrt(np.diag(C))

@@ -39,7 +39,7 @@ def invert(
     moments : Moments of order ≥ that of the interactions; n_samples may be infinite (exact moments).
     interactions : which J_μ to keep; all up to the order of the moments by default. A kept coupling is what it is in
         the whole set; those left out count as zero, and h, d are chosen so that the diagonal-consistent equations of
-        the narrowed model return m and v.
+        the narrowed model return m and v. On the real line the narrowed model is the maximum-likelihood one.
     alpha : prior precision of the couplings: a number, {order: number}, or "auto" (learnt, one for each order).
     corrections : add the second-order Plefka and the two-spin terms (see ``correct_pairs``) to the pair couplings.
         They reduce the bias, but the diagonal-consistent equations then no longer return the covariances.
@@ -55,6 +55,8 @@ def invert(
     m, C, M = moments.mean, moments.covariance, moments.n_samples
     V = np.diag(C).copy()
     P, alphas, notes = _precision(C, M, alpha, kept.order, moments.feature_names)
+    if moments.alphabet.kind == "real" and len(kept) < len(m) * (len(m) - 1) // 2:
+        P = covariance.selected_precision(P, kept.block(2))
 
     tensors: dict[int, np.ndarray] = {}
     variances = {2: covariance.pair_variances(P, M)[tuple(kept.block(2).T)]}
