@@ -94,7 +94,7 @@ def test_learnt_alpha_maximises_the_evidence_of_gaussian_data(tau):
 
     best = optimize.minimize(negative, np.log([10.0, 10.0]), method="BFGS")
     learnt = learn(gaussian_fitter(interactions, y, np.linalg.inv(Sigma)), {2: 1.0, 3: 1.0}, tol=1e-7)
-    np.testing.assert_allclose(np.log([learnt.alpha[2], learnt.alpha[3]]), best.x, atol=2e-3)
+    np.testing.assert_allclose([1 / learnt.alpha[2], 1 / learnt.alpha[3]], np.exp(-best.x), rtol=2e-3, atol=1e-6)
 
 
 def test_learnt_alpha_maximises_the_evidence_of_a_likelihood():
