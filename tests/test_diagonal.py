@@ -220,7 +220,7 @@ def test_singular_covariances_give_finite_answers_and_name_the_columns(order, al
     X = rng.choice([-1, 1], (200, 6))
     X[:, 4] = X[:, 1]
     result = diagonal.invert(Moments.from_samples(X, order=order), alpha=alpha)
-    assert np.isfinite(result.model.weights).all()
+    assert np.abs(result.model.weights).max() < 1000
     assert np.isfinite(result.standard_errors).all()
     assert "columns 1, 4 are collinear" in result.notes[0]
     fewer = diagonal.invert(Moments.from_samples(rng.choice([-1, 1], (12, 20)), order=order), alpha=alpha)

@@ -52,6 +52,8 @@ def learn_precision(C: np.ndarray, n_samples: float, max_rounds: int = 30) -> tu
     # Correlations stand in for the couplings at first: Σ r² over all pairs, of which 1/M each is noise.
     count = n * (n - 1)
     tau2 = max(float(np.sum(values**2) - n) / count - 1.0 / n_samples, FLOOR / n_samples)
+    # Collinear columns would have the couplings, and so their prior variance, grow without bound.
+    largest = 1.0 if values[0] < SINGULAR else np.inf
     for _ in range(max_rounds):
         lam = 1.0 / (n_samples * tau2)
         P = (U * _ridge_root(values - lam, lam)) @ U.T
@@ -59,7 +61,7 @@ def learn_precision(C: np.ndarray, n_samples: float, max_rounds: int = 30) -> tu
         np.fill_diagonal(variance, 0.0)
         determined = float(np.sum(tau2 / (tau2 + variance))) - n
         couplings = float(np.sum(P**2) - np.sum(np.diag(P) ** 2))
-        new = max(couplings / determined, FLOOR * float(variance.sum()) / count)
+        new = min(max(couplings / determined, FLOOR * float(variance.sum()) / count), largest)
         if abs(new - tau2) < 0.02 * tau2:
             break
         tau2 = new
