@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from hbm_learn.inference.continuation import DenseBordered, DensePoint, Settings, arrive, follow, polish
+from hbm_learn.inference.bordered import DenseBordered, DensePoint
+from hbm_learn.inference.continuation import Settings, arrive, follow, polish
 
 
 @dataclass

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from hbm_learn.inference.continuation import DensePoint, arrive, path_table
+from hbm_learn.inference.bordered import DensePoint
+from hbm_learn.inference.continuation import arrive, path_table
 from hbm_learn.inference.damped import check_tolerance
 from hbm_learn.inference.dc_equations import spd_inverse
 from hbm_learn.inference.equations import Sites, SiteState, check_stable

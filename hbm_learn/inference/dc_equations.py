@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from hbm_learn.inference.continuation import BorderedSystem, DenseBordered
+from hbm_learn.inference.bordered import BorderedSystem, DenseBordered
 from hbm_learn.inference.equations import Couplings, Sites, SiteState
 from hbm_learn.model import BoltzmannMachine
 

@@ -18,7 +18,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from hbm_learn._kernels import cumulants, plefka
-from hbm_learn.inference.continuation import DensePoint, arrive, path_table
+from hbm_learn.inference.bordered import DensePoint
+from hbm_learn.inference.continuation import arrive, path_table
 from hbm_learn.inference.damped import check_solver_options, iterate
 from hbm_learn.inference.equations import Couplings, Sites, SiteState, check_stable
 from hbm_learn.inference.free_energy import naive_log_partition
