@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,16 @@ import numpy as np
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.plots import _style
 
+# Variables without an interaction are left out of the picture if they are more than this.
+MAX_ALONE = 14
+
 
 class HypergraphDisplay:
     """The strongest interactions as a picture.
 
     Pairs are lines, triplets shaded triangles, larger interactions stars; red and solid for J > 0, blue and dashed for
-    J < 0, thicker and darker for larger |J|. Variables without an interaction shown stand at the rim.
+    J < 0, thicker and darker for larger |J|. Variables without an interaction shown stand at the foot, or are left out
+    if they are many.
 
     Parameters
     ----------
@@ -28,7 +32,7 @@ class HypergraphDisplay:
 
     Attributes
     ----------
-    positions_ : (n, 2) where the nodes are.
+    positions_ : (n, 2) where the nodes are; NaN for those left out.
     shown_ : positions, in ``interactions``, of those drawn, strongest first.
     ax_, figure_ : matplotlib objects, after ``plot``.
     """
@@ -103,28 +107,24 @@ class HypergraphDisplay:
     # ------------------------------------------------------------------ parts
 
     def _layout(self, seed: int) -> np.ndarray:
-        """Kamada–Kawai distances refined by springs; interactions beyond pairs pull their members together."""
+        """Distances in the picture follow those in the graph (Kamada–Kawai); what stands alone stands at the foot."""
         import networkx as nx
 
         graph = nx.Graph()
-        graph.add_nodes_from(range(self.n_features))
         for r in self.shown_:
-            mu = self.interactions[r]
-            for a in range(len(mu)):
-                for b in range(a):
-                    graph.add_edge(mu[a], mu[b])
-        alone = sorted(nx.isolates(graph))
-        graph.remove_nodes_from(alone)
-        positions = np.zeros((self.n_features, 2))
-        if len(graph):
-            start = nx.kamada_kawai_layout(_connected(graph))
-            spread = nx.spring_layout(graph, pos=start, seed=seed, iterations=200, k=4.0 / np.sqrt(len(graph)))
-            nodes = list(graph)
-            found = np.array([spread[i] for i in nodes])
-            low, high = found.min(axis=0), found.max(axis=0)
-            positions[nodes] = 2.0 * (found - low) / np.maximum(high - low, 1e-9) - 1.0
-        angle = 2 * np.pi * np.arange(len(alone)) / max(len(alone), 1)
-        positions[alone] = 1.45 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+            graph.add_edges_from(combinations(self.interactions[r], 2))
+        nodes = sorted(graph)
+        alone = [i for i in range(self.n_features) if i not in graph]
+        positions = np.full((self.n_features, 2), np.nan)
+        foot = -1.25
+        if nodes:
+            start = nx.circular_layout(np.random.default_rng(seed).permutation(nodes).tolist())
+            found = nx.kamada_kawai_layout(_connected(graph), pos=start, weight="length")
+            positions[nodes] = _spread(np.array([found[i] for i in nodes]))
+            foot = positions[nodes, 1].min() - 0.25
+        if len(alone) <= MAX_ALONE:
+            positions[alone, 0] = np.linspace(-1, 1, len(alone) + 2)[1:-1]
+            positions[alone, 1] = foot
         return positions
 
     def _draw(self, ax: Any, mu: tuple[int, ...], weight: float, strength: float) -> None:
@@ -148,11 +148,12 @@ class HypergraphDisplay:
             ax.plot(*centre, marker="*", markersize=9, color=colour, zorder=2.5)
 
     def _draw_nodes(self, ax: Any) -> None:
-        size = float(np.clip(300 / self.n_features, 6, 9.5))
-        for (x, y), name in zip(self.positions_, self.feature_names):
+        placed = np.isfinite(self.positions_[:, 0])
+        size = float(np.clip(350 / placed.sum(), 6.5, 9.5))
+        for (x, y), name in zip(self.positions_[placed], np.array(self.feature_names)[placed]):
             box = {"boxstyle": "round,pad=0.22", "facecolor": "white", "edgecolor": _style.INK, "linewidth": 0.7}
             ax.text(x, y, name, ha="center", va="center", fontsize=size, color=_style.INK, bbox=box, zorder=4)
-        ax.scatter(*self.positions_.T, s=0.1, color="white", zorder=0)  # so that the margins know the nodes
+        ax.scatter(*self.positions_[placed].T, s=0.1, color="white", zorder=0)  # so that the margins know the nodes
 
     def _draw_legend(self, ax: Any) -> None:
         from matplotlib.lines import Line2D
@@ -186,11 +187,28 @@ def _rgb(colour: str) -> tuple[float, float, float]:
 
 
 def _connected(graph: Any) -> Any:
-    """A copy whose components are chained together, as distances need."""
+    """A copy whose components are chained by long edges: without them, distances between components are infinite."""
     import networkx as nx
 
     whole = graph.copy()
+    nx.set_edge_attributes(whole, 1.0, "length")
     heads = [min(component) for component in nx.connected_components(graph)]
     for a, b in pairwise(heads):
-        whole.add_edge(a, b, weight=2.0)
+        whole.add_edge(a, b, length=1.5)
     return whole
+
+
+def _spread(points: np.ndarray) -> np.ndarray:
+    """Points scaled to [−1, 1]², and pushed apart until labels of usual length no longer cover each other."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    points = 2.0 * (points - low) / np.maximum(high - low, 1e-9) - 1.0
+    room = np.array([0.19, 0.11])
+    for _ in range(200):
+        gap = (points[:, None] - points[None]) / room
+        distance = np.sqrt((gap**2).sum(axis=2))
+        np.fill_diagonal(distance, 2.0)
+        push = np.where(distance < 1.0, (1.0 - distance) / np.maximum(distance, 1e-9), 0.0)
+        if not push.any():
+            break
+        points = points + 0.3 * (gap * push[:, :, None]).sum(axis=1) * room
+    return points
