@@ -1,6 +1,6 @@
 """The experiments of Takahashi, Yasuda and Tanaka: Figs. 1 and 2, ln Z, and the p-spin appendix.
 
-    python benchmarks/paper_figures.py [--trials 1000] [--damped 100] [--jobs -1] [--output docs/results/paper_figures.json]
+    python benchmarks/paper_figures.py [--trials 1000] [--damped 100] [--p-spin 60] [--jobs -1] [--output FILE]
 
 n = 10, J₃ = 0.001, h ~ N(0, 0.1²), J ~ N(0, σ²/√n), d = 0.01, on {-1, 1} (Fig. 1) and {-1, 0, 1} (Fig. 2 a, b): mean
 squared errors of m and v, and errors of ln Z, against the sum over all states. Every trial is solved by naive mean
