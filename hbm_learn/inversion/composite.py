@@ -148,7 +148,7 @@ class Composite:
         """A block cut into shares for threads, and each share into parts whose monomials fit in cache."""
         size = int(np.clip(_PART // self.map.n_monomials, 64, 4096))
         rows = len(block[0])
-        shares = row_parts(rows, 4 * rows * self.n_features * self.map.n_monomials)
+        shares = row_parts(rows, rows * self.n_features * self.map.n_monomials // 4)
         return [list(_cut(block, share, size)) for share in shares]
 
     def monomials(self, part: Block) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn._threads import blas_for
 from hbm_learn.inversion import newton_cg, proximal, sandwich
 from hbm_learn.inversion.composite import Composite
 from hbm_learn.inversion.objective import Objective
@@ -77,8 +78,11 @@ class CompositeFit:
         objective = Objective(composite, ridge)
         theta = self._best_start(objective, lasso, start)
         minimise = _sparse if lasso.any() else _smooth
-        theta, report = minimise(objective, theta, lasso, tol, max_iter, verbose)
-        posterior, sampling = sandwich.errors(objective, theta, self.count, random_state)
+        with blas_for(0):  # threads share the rows; those of BLAS would come on top
+            theta, report = minimise(objective, theta, lasso, tol, max_iter, verbose)
+            posterior, sampling = sandwich.errors(
+                objective, theta, self.count, random_state, runaway=not report["converged"]
+            )
         return InversionResult(
             method=self.method,
             model=composite.model(theta),

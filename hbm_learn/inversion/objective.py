@@ -11,10 +11,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from hbm_learn._threads import in_threads
 from hbm_learn.inversion.composite import Composite
+from hbm_learn.inversion.matrices import matrices
 from hbm_learn.inversion.rows import Block
+
+# Up to this many parameters the Hessian may be a matrix, if that costs at most as much as so many products with it.
+MAX_DENSE = 1000
+_DENSE_PRODUCTS = 80
 
 
 class Objective:
@@ -47,8 +53,12 @@ class Objective:
         self._last = theta, value + 0.5 * float(self.ridge @ theta**2), gradient + self.ridge * theta
         return self._last[1:]
 
-    def curvature(self, theta: np.ndarray) -> Curvature:
-        """∂²Q/∂θ² on a subsample of the rows."""
+    def curvature(self, theta: np.ndarray) -> Curvature | DenseCurvature:
+        """∂²Q/∂θ² on a subsample of the rows: a matrix where that costs no more than a few dozen products."""
+        composite = self.composite
+        sizes = np.diff(composite.map.site_ptr)
+        if composite.n_params <= MAX_DENSE and sizes @ sizes <= _DENSE_PRODUCTS * len(composite.map.site):
+            return DenseCurvature(self, theta)
         return Curvature(self, theta)
 
     def sharpen(self) -> bool:
@@ -57,6 +67,39 @@ class Objective:
             return False
         self.composite.stride = max(1, self.composite.stride // 4)
         return True
+
+
+class DenseCurvature:
+    """The Hessian of Q at θ on every ``stride``-th row as a matrix, with its Cholesky factor as preconditioner."""
+
+    def __init__(self, objective: Objective, theta: np.ndarray):
+        composite = objective.composite
+        self.H, _ = matrices(composite, theta, composite.stride, scores_too=False)
+        self.H[np.diag_indices_from(self.H)] += objective.ridge
+        self.diagonal = np.maximum(np.diag(self.H), 1e-300)
+        share = np.diff(composite.map.site_ptr) / composite.n_features / 2
+        objective.n_passes += float(share.mean()) / composite.stride + composite.log
+
+    def product(self, v: np.ndarray) -> np.ndarray:
+        """H v."""
+        return self.H @ v
+
+    @cached_property
+    def _factor(self) -> np.ndarray:
+        """Cholesky factor of H with unit diagonal, lifted as little as makes it definite."""
+        scale, lift = 1.0 / np.sqrt(self.diagonal), 1e-14
+        while True:
+            try:
+                return linalg.cholesky(
+                    self.H * np.outer(scale, scale) + lift * np.eye(len(scale)), lower=True, check_finite=False
+                )
+            except linalg.LinAlgError:
+                lift *= 10.0
+
+    def precondition(self, r: np.ndarray) -> np.ndarray:
+        """H⁻¹ r."""
+        scale = 1.0 / np.sqrt(self.diagonal)
+        return scale * linalg.cho_solve((self._factor, True), scale * r, check_finite=False)
 
 
 class Curvature:
@@ -89,8 +132,9 @@ class Curvature:
         self.shares = [[(part, second) for part, second, _, _ in share] for share in found]
         flat = [piece for share in found for piece in share]
         total = sum(float(part[1].sum()) for part, *_ in flat)
-        losses = sum(piece[2] for piece in flat)
-        self.scale = composite.scale(losses) / (1.0 if composite.log else total)
+        self.n_rows = sum(len(part[0]) for part, *_ in flat)
+        self.losses = sum(piece[2] for piece in flat)
+        self.scale = composite.scale(self.losses) / (1.0 if composite.log else total)
         self.means = sum(second.sum(axis=2, dtype=np.float64) for _, second, _, _ in flat) * self.scale
         if composite.log:
             self.slopes = tuple(sum(np.float64(piece[3][k]) for piece in flat) for k in (0, 1))
@@ -153,14 +197,29 @@ class Curvature:
 
     def precondition(self, r: np.ndarray) -> np.ndarray:
         """T D⁻¹ Tᵀ r."""
-        composite, T, D = self.composite, self.composite.centring, self._diagonal
+        composite, T = self.composite, self.composite.centring
         linear, n = composite.n_linear, composite.n_features
         s = T.T @ r[:linear]
-        out = s / D
+        out = s / self._diagonal
         if composite.terms == 1:
             return T @ out
-        a, b, c = np.maximum(self.means, [[1e-300], [-np.inf], [1e-300]])
-        det = np.maximum(a * c - b * b, 1e-6 * a * c)
+        aa, ab, bb = self._site_inverse
         rd = r[linear:]
-        out[:n] = (c * s[:n] - b * rd) / det
-        return np.concatenate([T @ out, (a * rd - b * s[:n]) / det])
+        out[:n] = aa * s[:n] + ab * rd
+        return np.concatenate([T @ out, ab * s[:n] + bb * rd])
+
+    def inverse_diagonal(self, count: np.ndarray) -> np.ndarray:
+        """(n_params,) the diagonal of T D⁻¹ diag(count) Tᵀ."""
+        composite = self.composite
+        linear, n = composite.n_linear, composite.n_features
+        centred = 1.0 / self._diagonal
+        last = []
+        if composite.terms == 2:
+            centred[:n], last = self._site_inverse[0], [self._site_inverse[2] * count[linear:]]
+        return np.concatenate([composite.centring.power(2) @ (centred * count[:linear]), *last])
+
+    @cached_property
+    def _site_inverse(self) -> np.ndarray:
+        """(3, n) entries of the inverse of each site's block of h' and d."""
+        a, b, c = np.maximum(self.means, [[1e-300], [-np.inf], [1e-300]])
+        return np.array([c, -b, a]) / np.maximum(a * c - b * b, 1e-6 * a * c)

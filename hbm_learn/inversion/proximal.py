@@ -95,8 +95,9 @@ class _Model:
     def __init__(self, H: Curvature, theta: np.ndarray, gradient: np.ndarray, lasso: np.ndarray):
         self.H, self.lasso = H, lasso
         self.z, self.r = theta, gradient
+        self.metric = H.diagonal
 
-    def minimise(self, tol: float, max_rounds: int = 50) -> np.ndarray:
+    def minimise(self, tol: float, max_rounds: int = 100) -> np.ndarray:
         """z with a KKT residual of the model below ``tol``, or the best after ``max_rounds`` rounds."""
         for _ in range(max_rounds):
             if np.abs(subgradient(self.z, self.r, self.lasso)).max() <= tol:
@@ -106,14 +107,19 @@ class _Model:
         return self.z
 
     def _gradient_step(self) -> None:
-        """Soft thresholding in the metric of the diagonal, as far as the model falls."""
-        D = self.H.diagonal
-        raw = self.z - self.r / D
-        step = np.sign(raw) * np.maximum(np.abs(raw) - self.lasso / D, 0.0) - self.z
-        self._move(step, self.H.product(step))
+        """Soft thresholding in a multiple of the diagonal's metric that bounds H along the step."""
+        while True:
+            raw = self.z - self.r / self.metric
+            target = np.sign(raw) * np.maximum(np.abs(raw) - self.lasso / self.metric, 0.0)
+            step = target - self.z
+            image = self.H.product(step)
+            if float(step @ image) <= float(step @ (self.metric * step)):
+                break
+            self.metric = 2.0 * self.metric
+        self.z, self.r = target, self.r + image
 
     def _face_step(self, tol: float) -> None:
-        """Newton on the entries that are not zero, signs fixed; entries that would change sign become zero."""
+        """Newton on the entries that are not zero; those that would change sign become zero."""
         free = (self.z != 0.0) | (self.lasso == 0.0)
         sign = np.sign(self.z)
         b = np.where(free, -(self.r + self.lasso * sign), 0.0)
@@ -124,20 +130,15 @@ class _Model:
             lambda v: np.where(free, self.H.product(v), 0.0),
             b,
             lambda v: np.where(free, self.H.precondition(v), 0.0),
-            max(1e-6, min(0.1, 0.1 * tol / size)),
+            max(1e-8, min(0.1, 0.1 * tol / size)),
             100,
         )
-        crossing = (self.lasso > 0.0) & ((self.z + step) * sign < 0.0)
-        step = np.where(crossing, -self.z, step)
-        self._move(step, self.H.product(step))
-
-    def _move(self, step: np.ndarray, image: np.ndarray) -> None:
-        """z + t · step with the t ≤ 1 that minimises a bound of the model: ℓ1 is convex, the rest quadratic."""
-        slope = float(self.r @ step + self.lasso @ (np.abs(self.z + step) - np.abs(self.z)))
-        bend = float(step @ image)
-        if slope >= 0.0:
-            return
-        t = min(1.0, -slope / bend) if bend > 0.0 else 1.0
-        self.z = self.z + step if t == 1.0 else self.z + t * step
-        self.z[np.abs(self.z) < 1e-300] = 0.0
-        self.r = self.r + t * image
+        for t in 0.5 ** np.arange(20):
+            target = self.z + t * step
+            target[(self.lasso > 0.0) & (target * sign < 0.0)] = 0.0
+            move = target - self.z
+            image = self.H.product(move)
+            fall = float(b @ move) - 0.5 * float(move @ image)  # signs are kept, so that ℓ1 is linear along the way
+            if fall >= 0.01 * float(b @ move) > 0.0:
+                self.z, self.r = target, self.r + image
+                return

@@ -7,7 +7,7 @@ from typing import Any
 
 from hbm_learn._validation import choose
 from hbm_learn.interactions import Interactions
-from hbm_learn.inversion import diagonal, likelihood, pseudolikelihood
+from hbm_learn.inversion import diagonal, likelihood, pseudolikelihood, screening
 from hbm_learn.inversion.composite_fit import CompositeFit
 from hbm_learn.inversion.prior import Prior, elastic, learn
 from hbm_learn.inversion.result import InversionResult
@@ -34,6 +34,7 @@ def _composite(prepare: Callable[..., CompositeFit]) -> Callable[..., Callable[.
 METHODS: dict[str, tuple[str, Callable[..., Callable[..., InversionResult]]]] = {
     "likelihood": ("moments", _likelihood),
     "pseudolikelihood": ("samples", _composite(pseudolikelihood.prepare)),
+    "screening": ("samples", _composite(screening.prepare)),
 }
 
 
