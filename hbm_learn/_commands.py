@@ -89,7 +89,7 @@ def _print_fit(args: Namespace, est: HBM, X: Any, rows: wording.Rows, seconds: f
     print("How far to trust it: " + " ".join(wording.caveats(est)))
     if len(rows):
         print()
-        _print_rows(rows, args.top, args.level)
+        _print_rows(est, rows, args.top, args.level)
     for path, what in ((args.output, "model"), (args.table, "table"), (args.report, "report")):
         if path:
             print(f"The {what} is in {path}.")
@@ -99,13 +99,14 @@ def _size(X: Any) -> str:
     return f"{wording.counted(X.shape[0], 'row')} of {wording.counted(X.shape[1], 'variable')}"
 
 
-def _print_rows(rows: wording.Rows, top: int, level: float) -> None:
+def _print_rows(est: HBM, rows: wording.Rows, top: int, level: float) -> None:
+    names = wording.short_names(wording.feature_names(est), 24)
     shown = range(min(top, len(rows)))
     _print_table(
         ["interaction", "order", "weight", f"{100 * level:g} % interval", "z", "q"],
         [
             [
-                rows.labels[r],
+                wording.label(wording.members(est.model_.packed, rows.position[r]), names),
                 str(rows.order[r]),
                 wording.signed(rows.weight[r]),
                 f"[{wording.signed(rows.low[r])}, {wording.signed(rows.high[r])}]",

@@ -77,6 +77,29 @@ def default_names(n: int) -> list[str]:
     return [f"x{i}" for i in range(n)]
 
 
+def short_names(names: Sequence[str], most: int) -> list[str]:
+    """Names of at most ``most`` letters that still differ: without their middles, else without what all of them share,
+    else numbers."""
+    shared = _common(names)
+    ending = _common([name[shared:][::-1] for name in names])
+    for cores in (names, [f"…{name[shared : len(name) - ending]}…" for name in names]):
+        shortened = [_short(name, most) for name in cores]
+        if len(set(shortened)) == len(set(names)):
+            return shortened
+    return default_names(len(names))
+
+
+def _common(names: Sequence[str]) -> int:
+    """How many letters all names begin with: those that the first and the last of them in the dictionary share."""
+    first, last = min(names), max(names)
+    return next((i for i, (a, b) in enumerate(zip(first, last)) if a != b), len(first))
+
+
+def _short(name: str, most: int) -> str:
+    tail = most // 3
+    return name if len(name) <= most else f"{name[: most - tail - 1]}…{name[-tail:]}"
+
+
 def counted(number: float, noun: str) -> str:
     """1 pair, 2,000 pairs."""
     return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"

@@ -62,6 +62,14 @@ def test_coupling_matrix_shows_J(est):
     assert "nats" in display.colorbar_.ax.get_ylabel()
 
 
+def test_long_names_leave_room_for_the_picture():
+    names = [f"question_about_something_{i}_rather_long" for i in range(6)]
+    display = plots.CouplingMatrixDisplay.from_model(MODEL, feature_names=names)
+    display.figure_.canvas.draw()  # a layout that collapses is a warning, and so an error
+    assert display.ax_.get_window_extent().width > 200
+    assert display.feature_names[0] == "…0…"
+
+
 def test_coupling_matrix_of_a_model_on_given_axes():
     _, ax = plt.subplots()
     display = plots.CouplingMatrixDisplay.from_model(MODEL, ax=ax, colorbar=False, limit=2.0)
@@ -110,7 +118,7 @@ def test_hypergraph_nodes_keep_apart(n):
     model = datasets.make_planted(n, {2: n // 2, 3: n // 3, 4: 2}, random_state=3)
     display = plots.HypergraphDisplay.from_model(model, top=1000)
     points = display.positions_[np.isfinite(display.positions_[:, 0])]
-    gap = np.sqrt((((points[:, None] - points[None]) / [0.19, 0.11]) ** 2).sum(axis=2))
+    gap = np.sqrt((((points[:, None] - points[None]) / display._room()) ** 2).sum(axis=2))
     np.fill_diagonal(gap, np.inf)
     assert gap.min() > 0.8
     member = np.unique(model.packed.members)

@@ -215,3 +215,12 @@ def test_words():
     assert _wording.counts([]) == "no interaction"
     assert _wording.small(0.0) == "< 1e-300"
     assert _wording.signed(-0.5) == "−0.500"
+
+
+def test_short_names_still_differ():
+    assert _wording.short_names(["rain", "wind"], 18) == ["rain", "wind"]
+    assert _wording.short_names(["rain_of_the_whole_day", "wind"], 12) == ["rain_of…_day", "wind"]
+    long = [f"question_{i}_about_something" for i in range(12)]
+    assert _wording.short_names(long, 12) == [f"…{i}…" for i in range(12)]
+    alike = [c + "a" * 20 + str(i) + "a" * 20 + c for i in range(2) for c in "xy"]
+    assert _wording.short_names(alike, 9) == ["x0", "x1", "x2", "x3"]

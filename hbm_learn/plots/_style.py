@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn._wording import short_names
+
 # Signed weights: a diverging map that the colour-blind can read, centred at 0, and its two ends for lines.
 DIVERGING = "RdBu_r"
 POSITIVE, NEGATIVE = "#b2182b", "#2166ac"
@@ -30,12 +32,13 @@ def sign_colour(weight: float) -> str:
     return POSITIVE if weight > 0 else NEGATIVE
 
 
-def names_or_numbers(names: Sequence[str] | None, n: int) -> list[str]:
+def names_or_numbers(names: Sequence[str] | None, n: int, most: int = 18) -> list[str]:
+    """Names to write in a picture: long ones shortened, x0, x1, … where there are none."""
     if names is None:
         return [f"x{i}" for i in range(n)]
     if len(names) != n:
         raise ValueError(f"feature_names has {len(names)} names for {n} variables.")
-    return [str(name) for name in names]
+    return short_names([str(name) for name in names], most)
 
 
 def names_of(estimator: Any) -> list[str] | None:

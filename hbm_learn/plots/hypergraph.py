@@ -51,7 +51,7 @@ class HypergraphDisplay:
         if self.weights.shape != (len(self.interactions),):
             raise ValueError(f"weights has shape {self.weights.shape} for {len(self.interactions)} interactions.")
         self.n_features = n_features
-        self.feature_names = _style.names_or_numbers(feature_names, n_features)
+        self.feature_names = _style.names_or_numbers(feature_names, n_features, 12)
         self.shown_ = np.argsort(-np.abs(self.weights), kind="stable")[:top]
 
     @classmethod
@@ -120,12 +120,24 @@ class HypergraphDisplay:
         if nodes:
             start = nx.circular_layout(np.random.default_rng(seed).permutation(nodes).tolist())
             found = nx.kamada_kawai_layout(_connected(graph), pos=start, weight="length")
-            positions[nodes] = _spread(np.array([found[i] for i in nodes]))
+            positions[nodes] = _spread(np.array([found[i] for i in nodes]), self._room())
             foot = positions[nodes, 1].min() - 0.25
         if len(alone) <= MAX_ALONE:
-            positions[alone, 0] = np.linspace(-1, 1, len(alone) + 2)[1:-1]
-            positions[alone, 1] = foot
+            per_row = max(1, int(2.0 / self._room()[0]))
+            for start in range(0, len(alone), per_row):
+                row = alone[start : start + per_row]
+                positions[row, 0] = np.linspace(-1, 1, len(row) + 2)[1:-1]
+                positions[row, 1] = foot - 0.13 * (start // per_row)
         return positions
+
+    @property
+    def _font_size(self) -> float:
+        return float(np.clip(350 / self.n_features, 6.5, 9.5))
+
+    def _room(self) -> np.ndarray:
+        """(2,) width and height of a label, in the units of the positions."""
+        longest = max(len(name) for name in self.feature_names)
+        return np.array([0.08 + 0.0028 * self._font_size * longest, 0.11])
 
     def _draw(self, ax: Any, mu: tuple[int, ...], weight: float, strength: float) -> None:
         colour = _style.sign_colour(weight)
@@ -149,10 +161,11 @@ class HypergraphDisplay:
 
     def _draw_nodes(self, ax: Any) -> None:
         placed = np.isfinite(self.positions_[:, 0])
-        size = float(np.clip(350 / placed.sum(), 6.5, 9.5))
         for (x, y), name in zip(self.positions_[placed], np.array(self.feature_names)[placed]):
             box = {"boxstyle": "round,pad=0.22", "facecolor": "white", "edgecolor": _style.INK, "linewidth": 0.7}
-            ax.text(x, y, name, ha="center", va="center", fontsize=size, color=_style.INK, bbox=box, zorder=4)
+            ax.text(
+                x, y, name, ha="center", va="center", fontsize=self._font_size, color=_style.INK, bbox=box, zorder=4
+            )
         ax.scatter(*self.positions_[placed].T, s=0.1, color="white", zorder=0)  # so that the margins know the nodes
 
     def _draw_legend(self, ax: Any) -> None:
@@ -198,11 +211,10 @@ def _connected(graph: Any) -> Any:
     return whole
 
 
-def _spread(points: np.ndarray) -> np.ndarray:
-    """Points scaled to [−1, 1]², and pushed apart until labels of usual length no longer cover each other."""
+def _spread(points: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Points scaled to [−1, 1]², and pushed apart until labels that need ``room`` no longer cover each other."""
     low, high = points.min(axis=0), points.max(axis=0)
     points = 2.0 * (points - low) / np.maximum(high - low, 1e-9) - 1.0
-    room = np.array([0.19, 0.11])
     for _ in range(200):
         gap = (points[:, None] - points[None]) / room
         distance = np.sqrt((gap**2).sum(axis=2))

@@ -49,7 +49,7 @@ class VolcanoDisplay:
         self.weights, self.z, self.q_values = (np.asarray(x, dtype=np.float64) for x in (weights, z, q_values))
         # From the logarithm of the tail: p itself underflows at |z| = 38.
         self.minus_log_p = -(stats.norm.logsf(np.abs(self.z)) + np.log(2.0)) / np.log(10.0)
-        self.feature_names = _style.names_or_numbers(feature_names, interactions.n_features)
+        self.feature_names = _style.names_or_numbers(feature_names, interactions.n_features, 9)
         self.thresholds_ = {}
         for k in interactions.orders:
             where = interactions.slice(k)
@@ -109,7 +109,9 @@ class VolcanoDisplay:
         ticks = [t for t in (0, 1, 3, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000) if t <= 1.12 * top]
         ax.set_yticks(ticks, [f"{t:,}" for t in ticks])
         widest = float(np.abs(self.weights).max(initial=0.0)) or 1.0
-        ax.set_xlim(-1.3 * widest, 1.3 * widest)
+        longest = max(len(name) for name in self.feature_names)
+        room = 1.15 + 0.05 * longest  # for names beside the markers
+        ax.set_xlim(-room * widest, room * widest)
 
     def _draw_order(self, ax: Any, k: int) -> None:
         where = self.interactions.slice(k)
@@ -147,7 +149,7 @@ class VolcanoDisplay:
                     va="center",
                     fontsize=7.5,
                     color=_style.INK,
-                )
+                ).set_in_layout(False)
 
 
 def _overwritten(values: np.ndarray, positions: np.ndarray, by: np.ndarray) -> np.ndarray:
