@@ -6,8 +6,7 @@ import shlex
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from hbm_learn import _files, _storage, conditionals, inference, sampling, scoring
 from hbm_learn import _wording as wording
 from hbm_learn._tables import complete_rows
+from hbm_learn._terminal import more_rows, print_table, progress
 from hbm_learn.estimator import HBM
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.samples import Samples
@@ -30,7 +30,7 @@ EXACT_STATES = 2**20
 def fit(args: Namespace) -> None:
     """Samples → model, with a table on the terminal and whatever files were asked for."""
     _check_outputs(args)
-    with _progress(2 + 4 * bool(args.report)) as step:
+    with progress(2 + 4 * bool(args.report)) as step:
         step("reading")
         X = _files.choose_columns(_files.read(args.data), args.columns, args.drop)
         est = _estimator(args, X)
@@ -102,7 +102,7 @@ def _size(X: Any) -> str:
 def _print_rows(est: HBM, rows: wording.Rows, top: int, level: float) -> None:
     names = wording.short_names(wording.feature_names(est), 24)
     shown = range(min(top, len(rows)))
-    _print_table(
+    print_table(
         ["interaction", "order", "weight", f"{100 * level:g} % interval", "z", "q"],
         [
             [
@@ -116,16 +116,7 @@ def _print_rows(est: HBM, rows: wording.Rows, top: int, level: float) -> None:
             for r in shown
         ],
     )
-    if len(rows) > len(shown):
-        print(f"… and {len(rows) - len(shown):,} more (--top N shows more of them).")
-
-
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first column flush left, the others flush right."""
-    widths = [max(len(row[c]) for row in [header, *rows]) for c in range(len(header))]
-    for row in [header, *rows]:
-        cells = [cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths))]
-        print("  " + "  ".join(cells).rstrip())
+    more_rows(len(rows) - len(shown))
 
 
 def _write_rows(path: str, rows: wording.Rows) -> None:
@@ -147,7 +138,7 @@ def sample(args: Namespace) -> None:
     if method == "auto":
         method = "exact" if model.alphabet.enumerable(model.n_features, EXACT_STATES) else "gibbs"
     options = {} if method == "exact" else {"n_jobs": args.jobs}
-    with _progress(1) as step:
+    with progress(1) as step:
         step("sampling")
         X = sampling.sample(model, args.number, method=method, random_state=args.seed, **options)
     if args.output:
@@ -160,7 +151,7 @@ def sample(args: Namespace) -> None:
 def score(args: Namespace) -> None:
     """Pseudo-log-likelihood of rows, and the likelihood if asked."""
     model, names = _load(args.model)
-    with _progress(2) as step:
+    with progress(2) as step:
         step("reading")
         X = _matching(_files.read(args.data), names, model.n_features, args.data)
         X, _, dropped = complete_rows(X, None)
@@ -204,7 +195,7 @@ def infer(args: Namespace) -> None:
     """Model → moments and ln Z."""
     model, names = _load(args.model)
     options = {"random_state": args.seed, "n_jobs": args.jobs} if args.method == "gibbs" else {}
-    with _progress(1) as step:
+    with progress(1) as step:
         step("inferring")
         result = inference.infer(model, args.method, **options)
     print(f"method     {result.method}: {result.status}")
@@ -213,12 +204,11 @@ def infer(args: Namespace) -> None:
     labels = names or wording.default_names(model.n_features)
     shown = range(min(args.top, model.n_features))
     deviation = np.sqrt(np.maximum(result.v - result.m**2, 0.0))
-    _print_table(
+    print_table(
         ["variable", "mean", "standard deviation"],
         [[labels[i], wording.signed(result.m[i]), f"{deviation[i]:.3f}"] for i in shown],
     )
-    if model.n_features > len(shown):
-        print(f"… and {model.n_features - len(shown):,} more (--top N shows more of them).")
+    more_rows(model.n_features - len(shown))
     if args.output:
         chi: dict[str, Any] = {} if result.chi is None else {"chi": result.chi}
         with open(args.output, "wb") as file:
@@ -256,7 +246,7 @@ def _info_model(args: Namespace) -> None:
         print()
         packed = model.packed
         rows = [[wording.label(wording.members(packed, r), labels), wording.signed(model.weights[r])] for r in largest]
-        _print_table(["interaction", "weight"], rows)
+        print_table(["interaction", "weight"], rows)
 
 
 def _info_data(args: Namespace) -> None:
@@ -278,12 +268,11 @@ def _info_data(args: Namespace) -> None:
     print()
     shown = range(min(args.top, n))
     note = {True: "constant: leave it out with --drop", False: ""}
-    _print_table(
+    print_table(
         ["column", "mean", "standard deviation", ""],
         [[names[i], wording.signed(mean[i]), f"{deviation[i]:.3f}", note[deviation[i] == 0]] for i in shown],
     )
-    if n > len(shown):
-        print(f"… and {n - len(shown):,} more (--top N shows more of them).")
+    more_rows(n - len(shown))
 
 
 # ---------------------------------------------------------------------- shared
@@ -292,18 +281,3 @@ def _info_data(args: Namespace) -> None:
 def _load(path: str) -> tuple[BoltzmannMachine, list[str] | None]:
     model = BoltzmannMachine.load(path)
     return model, _storage.load_feature_names(path)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """A function that shows the name of each step on a terminal, and nothing elsewhere."""
-    from tqdm import tqdm
-
-    # disable=None: tqdm is silent unless stderr is a terminal.
-    with tqdm(total=total, disable=None, leave=False, bar_format="{desc} |{bar:24}| {elapsed}") as bar:
-
-        def step(what: str) -> None:
-            bar.set_description_str(what)
-            bar.update()
-
-        yield step

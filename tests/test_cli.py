@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hbm_learn import HBM, BoltzmannMachine, _commands, _files, _storage, infer, sample
+from hbm_learn import HBM, BoltzmannMachine, _commands, _files, _storage, _terminal, infer, sample
 from hbm_learn.cli import main
 
 NAMES = ["rain", "wind", "sun", "frost"]
@@ -355,10 +355,10 @@ def test_help(capsys, command):
 
 
 def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
-    with _commands._progress(1) as step:
+    with _terminal.progress(1) as step:
         step("thinking")
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with _commands._progress(1) as step:
+    with _terminal.progress(1) as step:
         step("thinking")
     assert "thinking" in capsys.readouterr().err
