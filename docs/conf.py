@@ -1,5 +1,6 @@
 """The site:  sphinx-build -W --keep-going docs docs/_build/html   (after  pip install -e ".[docs]")."""
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import docstrings  # noqa: E402
+import latex2mathml.converter  # noqa: E402
+from docutils import nodes  # noqa: E402
 
 import hbm_learn  # noqa: E402
 
@@ -16,7 +19,8 @@ author = "The hbm_learn developers"
 copyright = author
 version = release = hbm_learn.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
+html_math_renderer = "mathml"  # formulas are in the page itself: nothing is fetched
 exclude_patterns = ["_build", "README.md", "**.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = "hbm_learn"
@@ -26,8 +30,7 @@ myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
-# Notebooks that bring their outputs are shown as they are; the others are executed here, and an error stops the build.
-nb_execution_mode = "auto"
+nb_execution_mode = "force"
 nb_execution_timeout = 900
 nb_execution_raise_on_error = True
 nb_merge_streams = True
@@ -37,18 +40,35 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 
 
-def copy_notebooks() -> None:
-    """examples/*.ipynb → docs/notebooks/, where a newer copy (an executed one) is kept."""
+def copy_notebooks() -> list[str]:
+    """examples/*.ipynb → docs/notebooks/; names of those left as they are: newer copies, with outputs."""
     target = HERE / "notebooks"
     target.mkdir(exist_ok=True)
+    executed = []
     for source in sorted((HERE.parent / "examples").glob("*.ipynb")):
         copy = target / source.name
-        if not copy.exists() or copy.stat().st_mtime < source.stat().st_mtime:
+        newer = copy.exists() and copy.stat().st_mtime >= source.stat().st_mtime
+        if newer and any(cell.get("outputs") for cell in json.loads(copy.read_text())["cells"]):
+            executed.append(f"notebooks/{source.name}")
+        else:
             shutil.copy(source, copy)
+    return executed
 
 
-copy_notebooks()
+nb_execution_excludepatterns = copy_notebooks()
+
+
+def inline_math(writer, node) -> None:
+    writer.body.append(latex2mathml.converter.convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def display_math(writer, node) -> None:
+    formula = latex2mathml.converter.convert(node.astext(), display="block")
+    writer.body.append(f'<div class="math" style="overflow-x: auto; margin: 1em 0">{formula}</div>')
+    raise nodes.SkipNode
 
 
 def setup(app) -> None:
     app.connect("autodoc-process-docstring", docstrings.process)
+    app.add_html_math_renderer("mathml", (inline_math, None), (display_math, None))
