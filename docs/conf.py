@@ -25,6 +25,8 @@ exclude_patterns = ["_build", "README.md", "**.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = "hbm_learn"
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
