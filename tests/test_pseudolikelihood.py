@@ -9,7 +9,7 @@ from scipy import optimize
 
 from hbm_learn import BoltzmannMachine, Interactions, sample
 from hbm_learn._kernels import conditional
-from hbm_learn.inversion import pseudolikelihood
+from hbm_learn.inversion import pseudolikelihood, sandwich
 from hbm_learn.inversion.objective import Curvature, DenseCurvature, Objective
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.samples import Samples
@@ -220,6 +220,74 @@ def test_verbose_prints_a_line_each_step(capsys: pytest.CaptureFixture[str]) -> 
     X = np.random.default_rng(10).choice([-1, 1], size=(50, 4))
     result = pseudolikelihood.fit(Samples.check(X, (-1, 1)), Interactions.upto(2, 4), None, flat(), verbose=1)
     assert len(capsys.readouterr().out.splitlines()) == result.n_iter + 1
+
+
+def test_blocks_of_any_size_give_the_same_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(13).choice([-1, 0, 1], size=(3000, 12))
+    samples, pairs = Samples.check(X, (-1, 0, 1)), Interactions.upto(2, 12)
+    whole = pseudolikelihood.fit(samples, pairs, None, flat(), tol=1e-12)
+    original = Samples.blocks
+    monkeypatch.setattr(Samples, "blocks", lambda self, max_rows=None: original(self, max_rows=170))
+    assert len(list(samples.blocks())) == 18
+    pieces = pseudolikelihood.fit(samples, pairs, None, flat(), tol=1e-12)
+    assert pieces.converged
+    np.testing.assert_allclose(pieces.model.weights, whole.model.weights, atol=1e-6)
+    np.testing.assert_allclose(pieces.standard_errors, whole.standard_errors, rtol=0.05)
+
+
+# ---------------------------------------------------------------------- errors
+
+
+def standardised(model: BoltzmannMachine, M: int, n_sets: int, seed: int) -> dict[int, np.ndarray]:
+    """(Ĵ − J) / standard error for each order, over independent data sets."""
+    X = np.asarray(sample(model, M * n_sets, method="exact", random_state=seed)).reshape(n_sets, M, -1)
+    z = []
+    for rows in X:
+        result = pseudolikelihood.fit(Samples.check(rows, model.alphabet), model.packed, None, flat())
+        z.append((result.model.weights - model.weights) / result.standard_errors)
+    return {k: np.array(z)[:, model.packed.slice(k)] for k in model.packed.orders}
+
+
+def coverage(z: np.ndarray) -> float:
+    return float(np.mean(np.abs(z) < 1.959964))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strength", [0.3, 0.6])
+@pytest.mark.parametrize(("order", "alphabet"), [(2, (-1, 1)), (3, (-1, 1)), (3, (0, 1)), (2, (-1, 0, 1))])
+def test_intervals_cover(strength: float, order: int, alphabet: tuple[int, ...]) -> None:
+    wide = 2.0 if alphabet == (0, 1) else 1.0
+    model = random_model(8, order, alphabet, strength * wide, seed=order, d=0.3 if len(alphabet) > 2 else 0.0)
+    for z in standardised(model, 2000, 150, seed=1).values():
+        assert 0.93 <= coverage(z) <= 0.97
+        assert not 0.93 <= coverage(1.25 * z) <= 0.97  # errors a fifth too small are noticed
+        assert not 0.93 <= coverage(0.75 * z) <= 0.97
+
+
+def test_errors_by_probes_agree_with_the_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(14, 3, (-1, 1), 0.5, seed=14, d=0.0)
+    samples = Samples.check(sample(model, 8000, method="exact", random_state=3), (-1, 1))
+    for alphas in ({2: 0.0, 3: 0.0}, {2: 50.0, 3: 1000.0}):
+        exact = pseudolikelihood.fit(samples, model.packed, None, Prior(alphas))
+        with monkeypatch.context() as patch:
+            patch.setattr(sandwich, "MAX_DENSE", 0)
+            probed = pseudolikelihood.fit(samples, model.packed, None, Prior(alphas))
+        for field in ("standard_errors", "sampling_errors"):
+            ratio = getattr(probed, field) / getattr(exact, field)
+            for k in (2, 3):
+                assert np.mean(ratio[model.packed.slice(k)]) == pytest.approx(1.0, abs=0.06)
+            assert np.std(ratio) < 0.08
+        assert np.mean(probed.h_standard_errors / exact.h_standard_errors) == pytest.approx(1.0, abs=0.2)
+
+
+def test_prior_shrinks_errors_as_a_posterior_does() -> None:
+    """At weak coupling a coupling's Fisher information is 1: posterior 1/(M + α), sampling M/(M + α)²."""
+    rng = np.random.default_rng(15)
+    M, alpha = 4000, 3000.0
+    samples = Samples.check(rng.choice([-1, 1], size=(M, 8)), (-1, 1))
+    result = pseudolikelihood.fit(samples, Interactions.upto(3, 8), None, flat(alpha))
+    np.testing.assert_allclose(result.standard_errors, np.sqrt(1 / (M + alpha)), rtol=0.05)
+    np.testing.assert_allclose(result.sampling_errors, np.sqrt(M) / (M + alpha), rtol=0.05)
 
 
 # ---------------------------------------------------------------------- l1

@@ -139,6 +139,24 @@ def test_finds_strong_graphs_that_mean_field_does_not(loss: str) -> None:
     assert found[1] >= 7
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("strength", [0.3, 0.6])
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_intervals_cover(strength: float, order: int, loss: str) -> None:
+    model = random_model(8, order, (-1, 1), strength, seed=order, d=0.0)
+    n_sets, M = 150, 2000
+    X = np.asarray(sample(model, M * n_sets, method="exact", random_state=1)).reshape(n_sets, M, -1)
+    z = []
+    for rows in X:
+        result = screening.fit(Samples.check(rows, (-1, 1)), model.packed, None, flat(), loss=loss)
+        z.append((result.model.weights - model.weights) / result.standard_errors)
+    for k in model.packed.orders:
+        size = np.abs(np.array(z)[:, model.packed.slice(k)])
+        assert 0.93 <= np.mean(size < 1.959964) <= 0.97
+        assert not 0.93 <= np.mean(1.25 * size < 1.959964) <= 0.97  # errors a fifth too small are noticed
+
+
 def test_unknown_loss_is_refused() -> None:
     samples = Samples.check(np.random.default_rng(0).choice([-1, 1], size=(20, 3)), (-1, 1))
     with pytest.raises(ValueError, match="logrise"):

@@ -80,6 +80,7 @@ class CompositeFit:
         minimise = _sparse if lasso.any() else _smooth
         with blas_for(0):  # threads share the rows; those of BLAS would come on top
             theta, report = minimise(objective, theta, lasso, tol, max_iter, verbose)
+            composite.stride = composite.first_stride
             posterior, sampling = sandwich.errors(
                 objective, theta, self.count, random_state, runaway=not report["converged"]
             )

@@ -14,7 +14,7 @@ from hbm_learn.inversion.rows import Block
 
 
 def matrices(
-    composite: Composite, theta: np.ndarray, stride: int = 1, scores_too: bool = True
+    composite: Composite, theta: np.ndarray, stride: int = 1, offset: int = 0, scores_too: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """H (P, P) without a ridge, and V (P, P), the covariance of the mean score, from every ``stride``-th row.
 
@@ -31,7 +31,7 @@ def matrices(
         return found
 
     total = _Sums(composite, scores_too)
-    for block in composite.rows.blocks(stride):
+    for block in composite.rows.blocks(stride, offset):
         for found in in_threads(work, composite.shares(block), composite.n_jobs):
             total.merge(found)
     H = np.zeros((composite.n_params, composite.n_params))

@@ -84,7 +84,7 @@ def minimise(
             return Minimum(theta + step, value, decrement, step, n_iter, True, CONVERGED)
         if n_iter == max_iter:
             break
-        if quadratic and decrement > 0.05 * previous:  # the function is quadratic here, the Hessian is not its own
+        if quadratic and decrement > 0.3 * previous:  # the function is quadratic here, the Hessian is not its own
             function.sharpen()
         previous, before = decrement, value
         found = _search(function, theta, value, step, decrement)

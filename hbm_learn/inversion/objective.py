@@ -2,7 +2,8 @@
 
     Q(θ) = Σ_i S_i(θ) + ½ Σ_μ ridge_μ J_μ²        (Σ_i ln S_i if ``log``)
 
-Values and gradients take every row; the Hessian takes a subsample, which an optimiser can enlarge.
+Values and gradients take every row; the Hessian takes a subsample, which an optimiser can enlarge. Each Hessian takes
+other rows than the last one, so that what one leaves behind in directions that it sees badly, the next one takes.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Objective:
         self.composite, self.ridge = composite, ridge
         self.noise = 1e-6 if composite.dtype == np.float32 else 1e-13
         self.n_passes = 0.0
+        self.n_hessians = 0
         self._last: tuple[np.ndarray, float, np.ndarray] | None = None
 
     def value_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -56,6 +58,7 @@ class Objective:
     def curvature(self, theta: np.ndarray) -> Curvature | DenseCurvature:
         """∂²Q/∂θ² on a subsample of the rows: a matrix where that costs no more than a few dozen products."""
         composite = self.composite
+        self.n_hessians += 1
         sizes = np.diff(composite.map.site_ptr)
         if composite.n_params <= MAX_DENSE and sizes @ sizes <= _DENSE_PRODUCTS * len(composite.map.site):
             return DenseCurvature(self, theta)
@@ -74,7 +77,7 @@ class DenseCurvature:
 
     def __init__(self, objective: Objective, theta: np.ndarray):
         composite = objective.composite
-        self.H, _ = matrices(composite, theta, composite.stride, scores_too=False)
+        self.H, _ = matrices(composite, theta, composite.stride, objective.n_hessians, scores_too=False)
         self.H[np.diag_indices_from(self.H)] += objective.ridge
         self.diagonal = np.maximum(np.diag(self.H), 1e-300)
         share = np.diff(composite.map.site_ptr) / composite.n_features / 2
@@ -127,7 +130,7 @@ class Curvature:
                 found.append((part, values.second, values.losses, slopes))
             return found
 
-        blocks = composite.rows.blocks(composite.stride)
+        blocks = composite.rows.blocks(composite.stride, objective.n_hessians)
         found = [share for block in blocks for share in in_threads(work, composite.shares(block), composite.n_jobs)]
         self.shares = [[(part, second) for part, second, _, _ in share] for share in found]
         flat = [piece for share in found for piece in share]

@@ -41,10 +41,12 @@ class Rows:
         self._grouped = _group(samples)
         self.n_rows = samples.n_samples if self._grouped is None else len(self._grouped[0])
 
-    def blocks(self, stride: int = 1) -> Iterator[Block]:
-        """Every row, or every ``stride``-th one; the weights of all blocks sum to about 1 in either case."""
+    def blocks(self, stride: int = 1, offset: int = 0) -> Iterator[Block]:
+        """Every row, or every ``stride``-th one from an offset; the weights sum to about 1 in either case."""
+        kept = slice(offset % stride, None, stride)
         for codes, w, w2 in self._whole():
-            kept = slice(0, None, stride)
+            if offset % stride >= len(codes):
+                continue
             yield codes[kept], w[kept] * (stride / self._total), w2[kept] * (stride / self._total**2)
 
     def _whole(self) -> Iterator[Block]:
