@@ -5,6 +5,9 @@
 A composite likelihood counts the information on J_μ more than once; c_μ says how many times, so that one α means the
 same prior for every method. It is the ratio of ∂²Q/∂J_μ² to the Fisher information, both for independent variables
 with the data's frequencies: for pseudolikelihood c_μ = |μ| exactly, one for each conditional that contains J_μ.
+Measured against the likelihood's posterior mode with the same α = 1/τ² (n = 12, pairs and triplets, β = 0.3, 0.6, 1,
+M = 300, 10³, 10⁴): of 1, |μ|/2, |μ|, 1.5|μ| and |μ|², |μ| is the closest in all nine cells, for triplets 2 to 11 times
+closer than 1.
 """
 
 from __future__ import annotations

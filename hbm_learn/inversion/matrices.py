@@ -12,78 +12,80 @@ from hbm_learn._threads import in_threads
 from hbm_learn.inversion.composite import Composite, PartValues
 from hbm_learn.inversion.rows import Block
 
+# A row never counts for more than 1/(1 − this) times its score.
+_LARGEST_LEVERAGE = 0.5
 
-def matrices(
-    composite: Composite, theta: np.ndarray, stride: int = 1, offset: int = 0, scores_too: bool = True
-) -> tuple[np.ndarray, np.ndarray]:
-    """H (P, P) without a ridge, and V (P, P), the covariance of the mean score, from every ``stride``-th row.
 
-    Without ``scores_too``, V is empty, and P² flops a row are saved.
-    """
+def hessian(composite: Composite, theta: np.ndarray, stride: int = 1, offset: int = 0) -> np.ndarray:
+    """∂²Q/∂θ² (P, P) without a ridge, from every ``stride``-th row."""
     W = composite.map.weights(theta, composite.dtype)
     sums = composite.sums(theta) if composite.log else None
     scale = composite.scale(sums.losses) if sums else np.ones(composite.n_features)
 
-    def work(share: list[Block]) -> _Sums:
-        found = _Sums(composite, scores_too)
+    def work(share: list[Block]) -> tuple[list[np.ndarray], float]:
+        grams = [np.zeros((size, size)) for size in np.diff(composite.map.site_ptr) + composite.terms - 1]
         for part in share:
-            found.add(part, composite.evaluate(part, theta, W, second=True), scale, scores_too)
-        return found
+            values = composite.evaluate(part, theta, W, second=True)
+            _add_grams(composite, values.Phi, values.second * values.weights, grams)
+        return grams, sum(float(part[1].sum()) for part in share)
 
-    total = _Sums(composite, scores_too)
-    for block in composite.rows.blocks(stride, offset):
-        for found in in_threads(work, composite.shares(block), composite.n_jobs):
-            total.merge(found)
+    blocks = composite.rows.blocks(stride, offset)
+    pieces = [piece for b in blocks for piece in in_threads(work, composite.shares(b), composite.n_jobs)]
+    total = sum(weight for _, weight in pieces)
     H = np.zeros((composite.n_params, composite.n_params))
-    for i, gram in enumerate(total.grams):
+    for i in range(composite.n_features):
         where = composite.site_params(i)
-        mine = gram * (scale[i] / total.weight)
+        mine = sum(grams[i] for grams, _ in pieces) * (scale[i] / total)
         if sums:
             slope = composite.site_slopes(sums, i) * scale[i]
             mine -= np.outer(slope, slope)
         H[np.ix_(where, where)] += mine
-    if scores_too:
-        mean = total.mean / total.weight
-        total.V -= total.squares * np.outer(mean, mean)
-    return H, total.V
+    return H
 
 
-class _Sums:
-    """Σ w ∂²ℓ_i of each site, Σ w² s sᵀ and Σ w s of the scores s, Σ w and Σ w²."""
+def score_covariance(composite: Composite, theta: np.ndarray, inverse: np.ndarray, stride: int = 1) -> np.ndarray:
+    """V (P, P), the covariance of the mean score over data sets, from every ``stride``-th row.
 
-    def __init__(self, composite: Composite, scores_too: bool):
-        self.composite = composite
-        self.grams = [np.zeros((size, size)) for size in np.diff(composite.map.site_ptr) + composite.terms - 1]
-        self.V = np.zeros((composite.n_params, composite.n_params) if scores_too else 0)
-        self.mean = np.zeros(composite.n_params)
-        self.weight = self.squares = 0.0
+    A row draws the fit towards itself, the more the larger its leverage h = ∂²ℓ φᵀ H⁻¹ φ / M, so that its score there
+    is about 1 − h of what it would be without it: scores are divided by that, as in the jackknife (HC3).
 
-    def add(self, part: Block, values: PartValues, scale: np.ndarray, scores_too: bool) -> None:
-        composite, (_, w, w2) = self.composite, part
-        _add_grams(composite, values.Phi, values.second * values.weights, self.grams)
-        self.weight += float(w.sum())
-        if not scores_too:
-            return
-        scores = _scores(composite, values.Phi, values.first * scale.astype(composite.dtype)[:, None])
-        self.mean += scores @ w
-        scores *= np.sqrt(w2).astype(scores.dtype)
-        self.V += scores @ scores.T
-        self.squares += float(w2.sum())
+    Parameters
+    ----------
+    inverse : (P, P) H⁻¹.
+    """
+    W = composite.map.weights(theta, composite.dtype)
+    scale = composite.scale(composite.sums(theta).losses)
+    sites = [composite.site_params(i) for i in range(composite.n_features)]
+    inverses = [inverse[np.ix_(where, where)].astype(composite.dtype) for where in sites]
 
-    def merge(self, other: _Sums) -> None:
-        for gram, more in zip(self.grams, other.grams):
-            gram += more
-        self.V += other.V
-        self.mean += other.mean
-        self.weight += other.weight
-        self.squares += other.squares
+    def work(share: list[Block]) -> tuple[np.ndarray, np.ndarray, float, float]:
+        V, mean = np.zeros((composite.n_params, composite.n_params)), np.zeros(composite.n_params)
+        for part in share:
+            values = composite.evaluate(part, theta, W, second=True)
+            each = stride * part[2] / np.maximum(part[1], 1e-300)  # the weight of one sample among equal ones
+            kept = 1.0 - np.minimum(_leverages(composite, values, inverses) * each * scale[:, None], _LARGEST_LEVERAGE)
+            scores = _scores(composite, values.Phi, values.first * (scale[:, None] / kept).astype(composite.dtype))
+            mean += scores @ part[1]
+            scores *= np.sqrt(part[2]).astype(scores.dtype)
+            V += scores @ scores.T
+        return V, mean, sum(float(part[1].sum()) for part in share), sum(float(part[2].sum()) for part in share)
+
+    V, mean, total, squares = np.zeros(inverse.shape), np.zeros(len(inverse)), 0.0, 0.0
+    for block in composite.rows.blocks(stride):
+        for piece in in_threads(work, composite.shares(block), composite.n_jobs):
+            V += piece[0]
+            mean, total, squares = mean + piece[1], total + piece[2], squares + piece[3]
+    return V - squares / total**2 * np.outer(mean, mean)
+
+
+def _site_monomials(composite: Composite, Phi: np.ndarray, i: int) -> np.ndarray:
+    return Phi[composite.map.monomial[composite.map.site_ptr[i] : composite.map.site_ptr[i + 1]]]
 
 
 def _add_grams(composite: Composite, Phi: np.ndarray, second: np.ndarray, grams: list[np.ndarray]) -> None:
     """Σ_rows w ∂²ℓ_i over the parameters of each site."""
-    ptr, monomial = composite.map.site_ptr, composite.map.monomial
     for i, gram in enumerate(grams):
-        mine = Phi[monomial[ptr[i] : ptr[i + 1]]]
+        mine = _site_monomials(composite, Phi, i)
         K = len(mine)
         gram[:K, :K] += (mine * second[0, i]) @ mine.T
         if composite.terms == 2:
@@ -91,6 +93,18 @@ def _add_grams(composite: Composite, Phi: np.ndarray, second: np.ndarray, grams:
             gram[:K, K] += cross
             gram[K, :K] += cross
             gram[K, K] += second[2, i].sum(dtype=np.float64)
+
+
+def _leverages(composite: Composite, values: PartValues, inverses: list[np.ndarray]) -> np.ndarray:
+    """(n, R) Tr(∂²ℓ_i · A H⁻¹ Aᵀ), with A = (φ, 1) the derivatives of (f_i, d_i) by the parameters of site i."""
+    out = np.empty(values.second.shape[1:])
+    for i, inverse in enumerate(inverses):
+        mine = _site_monomials(composite, values.Phi, i)
+        K = len(mine)
+        out[i] = values.second[0, i] * np.einsum("kr,kr->r", mine, inverse[:K, :K] @ mine)
+        if composite.terms == 2:
+            out[i] += 2.0 * values.second[1, i] * (inverse[K, :K] @ mine) + values.second[2, i] * inverse[K, K]
+    return out
 
 
 def _scores(composite: Composite, Phi: np.ndarray, first: np.ndarray) -> np.ndarray:

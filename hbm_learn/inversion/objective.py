@@ -16,7 +16,7 @@ from scipy import linalg
 
 from hbm_learn._threads import in_threads
 from hbm_learn.inversion.composite import Composite
-from hbm_learn.inversion.matrices import matrices
+from hbm_learn.inversion.matrices import hessian
 from hbm_learn.inversion.rows import Block
 
 # Up to this many parameters the Hessian may be a matrix, if that costs at most as much as so many products with it.
@@ -77,7 +77,7 @@ class DenseCurvature:
 
     def __init__(self, objective: Objective, theta: np.ndarray):
         composite = objective.composite
-        self.H, _ = matrices(composite, theta, composite.stride, objective.n_hessians, scores_too=False)
+        self.H = hessian(composite, theta, composite.stride, objective.n_hessians)
         self.H[np.diag_indices_from(self.H)] += objective.ridge
         self.diagonal = np.maximum(np.diag(self.H), 1e-300)
         share = np.diff(composite.map.site_ptr) / composite.n_features / 2

@@ -16,7 +16,7 @@ from scipy import linalg
 
 from hbm_learn._threads import in_threads
 from hbm_learn.inversion.composite import Composite
-from hbm_learn.inversion.matrices import matrices
+from hbm_learn.inversion.matrices import hessian, score_covariance
 from hbm_learn.inversion.newton_cg import conjugate_gradients
 from hbm_learn.inversion.objective import Curvature, Objective
 from hbm_learn.inversion.rows import Block
@@ -57,15 +57,14 @@ def errors(
 
 
 def _dense(objective: Objective, theta: np.ndarray, prior_noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variances from the whole matrices: n K² + P² flops a row, 4 P³ in all."""
+    """Variances from the whole matrices: 4 Σ K_i² + P² flops a row, 4 P³ in all."""
     composite, stride = objective.composite, _stride(objective.composite)
-    H, V = matrices(composite, theta, stride)
+    H = hessian(composite, theta, stride)
     H[np.diag_indices_from(H)] += objective.ridge
     scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-    H = H * np.outer(scale, scale)
-    inverse = scale[:, None] * _inverse(H) * scale
-    loss = _same_rows(composite, composite.rows.n_effective / stride)
-    sampling = np.maximum(np.einsum("ij,ji->i", inverse @ V, inverse), 0.0) / loss
+    inverse = scale[:, None] * _inverse(H * np.outer(scale, scale)) * scale
+    V = score_covariance(composite, theta, inverse, stride)
+    sampling = np.maximum(np.einsum("ij,ji->i", inverse @ V, inverse), 0.0)
     return sampling, sampling + inverse**2 @ prior_noise
 
 
@@ -91,7 +90,7 @@ def _inverse(H: np.ndarray) -> np.ndarray:
 def _stride(composite: Composite) -> int:
     """Every so many rows, so that the matrices are affordable; never fewer than 20 for each parameter of a site."""
     sizes = np.diff(composite.map.site_ptr)
-    flops = 2.0 * float(sizes @ sizes) + float(composite.n_params) ** 2
+    flops = 4.0 * float(sizes @ sizes) + float(composite.n_params) ** 2
     rows = max(_FLOPS / flops, 20.0 * float(sizes.max()), _MIN_ROWS)
     return max(1, int(composite.rows.n_rows / rows))
 
