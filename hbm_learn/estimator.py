@@ -18,7 +18,7 @@ from hbm_learn._tables import complete_rows, like_input
 from hbm_learn._validation import check_integer
 from hbm_learn.alphabet import Alphabet
 from hbm_learn.interactions import Interactions
-from hbm_learn.inversion import diagonal, refinement
+from hbm_learn.inversion import refinement
 from hbm_learn.inversion.prior import check_alpha
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.moments import Moments
@@ -135,7 +135,7 @@ class HBM(DensityMixin, BaseEstimator):
         if self.fdr is None:
             result = self._invert(moments, samples, considered)
             return self._keep(result, moments, uncertainty.Tests.of(result))
-        screening = uncertainty.Tests.of(diagonal.invert(moments, considered, alpha=self.alpha))
+        screening = uncertainty.Tests.of(uncertainty.screen(moments, considered))
         result, tests = uncertainty.select_and_refit(
             screening, lambda chosen: self._invert(moments, samples, chosen), self.fdr
         )

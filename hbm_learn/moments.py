@@ -148,12 +148,6 @@ class Moments:
         """Σ w: the number of rows when there are no weights, inf for exact moments."""
         return self.power_sums.total if self.power_sums.squares else np.inf
 
-    @property
-    def effective_samples(self) -> float:
-        """(Σ w)² / Σ w², for standard errors."""
-        ps = self.power_sums
-        return ps.total**2 / ps.squares if ps.squares else np.inf
-
     @cached_property
     def mean(self) -> np.ndarray:
         """(n,) ⟨x_i⟩."""

@@ -37,14 +37,15 @@ class Tests:
 
     @classmethod
     def of(cls, result: InversionResult, hypotheses: Interactions | None = None) -> Tests:
-        """z = J_μ / sampling error, which is N(0, 1) when J_μ = 0.
+        """z-scores that are N(0, 1) when J_μ = 0 (see ``InversionResult.z``), and what follows from them.
 
         ``hypotheses`` are all the interactions that were considered, if the fit has only those that were selected: the
         others count in the q-values as tests that did not reject.
         """
         interactions, errors = result.model.packed, result.sampling_errors
-        weights = result.model.weights
-        z = np.divide(weights, errors, out=np.zeros_like(weights), where=errors > 0)
+        weights, z = result.model.weights, result.z
+        if z is None:
+            z = np.divide(weights, errors, out=np.zeros_like(weights), where=errors > 0)
         p = 2.0 * stats.norm.sf(np.abs(z))
         q = np.ones_like(p)
         for k in interactions.orders:
@@ -65,6 +66,12 @@ class Tests:
         found = self.q_values <= level
         blocks = [self.interactions.block(k)[found[self.interactions.slice(k)]] for k in self.interactions.orders]
         return Interactions.from_blocks(blocks, self.interactions.n_features).closure()
+
+
+def screen(moments: Moments, interactions: Interactions) -> InversionResult:
+    """The closed form of every interaction, without a prior where samples are at least twice as many as variables."""
+    alpha = 0.0 if moments.n_samples >= 2 * moments.n_features else "auto"
+    return diagonal.invert(moments, interactions, alpha)
 
 
 def select_and_refit(

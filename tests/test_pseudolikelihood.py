@@ -42,8 +42,7 @@ def brute(
             )
             exponent = [field * a - 0.5 * model.d[i] * a * a for a in model.alphabet.nodes]
             total += w * (np.log(np.sum(np.exp(exponent))) - field * x[i] + 0.5 * model.d[i] * x[i] ** 2)
-    effective = weights.sum() ** 2 / (weights**2).sum()
-    return total / weights.sum() + 0.5 * alpha / effective * float(count @ model.weights**2)
+    return (total + 0.5 * alpha * float(count @ model.weights**2)) / weights.sum()
 
 
 @pytest.mark.parametrize("name", ALPHABETS)
@@ -61,7 +60,7 @@ def test_value_gradient_and_hessian(name: str, order: int, kind: str, weighted: 
     assert composite.map.is_dense or kind == "sparse"
     theta = rng.normal(0, 0.2, composite.n_params)
     ridge = np.zeros(composite.n_params)
-    ridge[n : composite.n_linear] = 0.7 * fit.count[n : composite.n_linear] / composite.rows.n_effective
+    ridge[n : composite.n_linear] = 0.7 * fit.count[n : composite.n_linear] / composite.rows.n_samples
     objective = Objective(composite, ridge)
     value, gradient = objective.value_gradient(theta)
     sizes = np.diff(interactions.indptr)
@@ -123,6 +122,7 @@ def test_weights_are_repeated_rows() -> None:
     )
     np.testing.assert_allclose(once.model.weights, repeated.model.weights, atol=1e-8)
     np.testing.assert_allclose(once.model.d, repeated.model.d, atol=1e-8)
+    np.testing.assert_allclose(once.standard_errors, repeated.standard_errors, rtol=1e-6)
 
 
 def test_grouped_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,7 +199,7 @@ class Composite:
 
 
 def _cut(block: Block, share: slice, size: int) -> Iterator[Block]:
-    codes, w, w2 = block
+    codes, w = block
     for lo in range(share.start, share.stop, size):
         part = slice(lo, min(lo + size, share.stop))
-        yield codes[part], w[part], w2[part]
+        yield codes[part], w[part]

@@ -72,7 +72,7 @@ class CompositeFit:
         verbose: int = 0,
     ) -> InversionResult:
         """The minimum under a prior, from a start (independence if None); see ``pseudolikelihood.fit``."""
-        composite, M = self.composite, self.composite.rows.n_effective
+        composite, M = self.composite, self.composite.rows.n_samples
         n, linear, interactions = composite.n_features, composite.n_linear, composite.map.interactions
         composite.stride = composite.first_stride
         ridge, lasso = np.zeros(composite.n_params), np.zeros(composite.n_params)
@@ -111,7 +111,7 @@ def _smooth(
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """Newton until the decrement is a share ``tol`` of p/M; θ and what the result says of it."""
     composite = objective.composite
-    typical = composite.n_params / composite.rows.n_effective
+    typical = composite.n_params / composite.rows.n_samples
     stop = _Stop(composite, tol * typical)
     found = newton_cg.minimise(objective, theta, stop, max_iter=max_iter, verbose=verbose)
     status = UNBOUNDED.format(stop.site, found.n_iter) if stop.runaway else found.status

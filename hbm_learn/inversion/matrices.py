@@ -58,24 +58,27 @@ def score_covariance(composite: Composite, theta: np.ndarray, inverse: np.ndarra
     sites = [composite.site_params(i) for i in range(composite.n_features)]
     inverses = [inverse[np.ix_(where, where)].astype(composite.dtype) for where in sites]
 
-    def work(share: list[Block]) -> tuple[np.ndarray, np.ndarray, float, float]:
+    M = composite.rows.n_samples
+
+    def work(share: list[Block]) -> tuple[np.ndarray, np.ndarray, float]:
         V, mean = np.zeros((composite.n_params, composite.n_params)), np.zeros(composite.n_params)
         for part in share:
             values = composite.evaluate(part, theta, W, second=True)
-            each = stride * part[2] / np.maximum(part[1], 1e-300)  # the weight of one sample among equal ones
-            kept = 1.0 - np.minimum(_leverages(composite, values, inverses) * each * scale[:, None], _LARGEST_LEVERAGE)
+            # stride/M is the weight of one sample among equal ones
+            leverage = _leverages(composite, values, inverses) * (stride / M) * scale[:, None]
+            kept = 1.0 - np.minimum(leverage, _LARGEST_LEVERAGE)
             scores = _scores(composite, values.Phi, values.first * (scale[:, None] / kept).astype(composite.dtype))
             mean += scores @ part[1]
-            scores *= np.sqrt(part[2]).astype(scores.dtype)
+            scores *= np.sqrt(part[1] / M).astype(scores.dtype)
             V += scores @ scores.T
-        return V, mean, sum(float(part[1].sum()) for part in share), sum(float(part[2].sum()) for part in share)
+        return V, mean, sum(float(part[1].sum()) for part in share)
 
-    V, mean, total, squares = np.zeros(inverse.shape), np.zeros(len(inverse)), 0.0, 0.0
+    V, mean, total = np.zeros(inverse.shape), np.zeros(len(inverse)), 0.0
     for block in composite.rows.blocks(stride):
         for piece in in_threads(work, composite.shares(block), composite.n_jobs):
             V += piece[0]
-            mean, total, squares = mean + piece[1], total + piece[2], squares + piece[3]
-    return V - squares / total**2 * np.outer(mean, mean)
+            mean, total = mean + piece[1], total + piece[2]
+    return V - np.outer(mean, mean) / (M * total)
 
 
 def _site_monomials(composite: Composite, Phi: np.ndarray, i: int) -> np.ndarray:

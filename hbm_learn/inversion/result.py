@@ -19,7 +19,10 @@ class InversionResult:
     model : the fitted BoltzmannMachine.
     standard_errors, h_standard_errors : (p,), (n,) posterior standard deviations of J_μ and h_i.
     sampling_errors : (p,) standard deviations of the estimates J_μ over repeated data sets; without a prior they equal
-        ``standard_errors``. J_μ / sampling_errors is N(0, 1) when J_μ = 0, whatever the prior.
+        ``standard_errors``.
+    z : (p,) N(0, 1) when J_μ = 0: one Newton step takes the estimate back to what it would be without the prior, which
+        pulls a coupling also through the others that it is correlated with; divided by the error that it has there.
+        None where that is too costly: then J_μ / sampling_errors stands in.
     alpha : {order: prior precision used}.
     converged, status : whether the certificate is met, and a sentence that says so.
     n_iter : iterations, or passes over the data.
@@ -33,6 +36,7 @@ class InversionResult:
     h_standard_errors: np.ndarray
     sampling_errors: np.ndarray
     alpha: dict[int, float]
+    z: np.ndarray | None = None
     converged: bool = True
     status: str = "converged"
     n_iter: int = 1

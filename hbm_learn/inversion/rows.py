@@ -17,8 +17,8 @@ from hbm_learn.samples import Samples
 # Rows whose entries number more than this are never held twice.
 _MAX_GROUPED = 2**27
 
-# codes (R, n), weights w / Σ w and squared weights w² / (Σ w)², (R,)
-Block = tuple[np.ndarray, np.ndarray, np.ndarray]
+# codes (R, n), weights w / Σ w (R,)
+Block = tuple[np.ndarray, np.ndarray]
 
 
 class Rows:
@@ -27,27 +27,23 @@ class Rows:
     Attributes
     ----------
     n_rows : distinct rows if they are grouped, all rows otherwise.
-    n_effective : (Σ w)² / Σ w², the number of samples that errors and priors see.
+    n_samples : Σ w, the number of samples that errors and priors see: weights count repeated rows.
     """
 
     def __init__(self, samples: Samples):
         self.alphabet: Alphabet = samples.alphabet
         self.n_features = samples.n_features
         self._samples = samples
-        weights = samples.weights
-        self._total = float(samples.n_samples if weights is None else weights.sum())
-        squares = float(samples.n_samples if weights is None else (weights**2).sum())
-        self.n_effective = self._total**2 / squares
+        self.n_samples = float(samples.n_samples if samples.weights is None else samples.weights.sum())
         self._grouped = _group(samples)
         self.n_rows = samples.n_samples if self._grouped is None else len(self._grouped[0])
 
     def blocks(self, stride: int = 1, offset: int = 0) -> Iterator[Block]:
         """Every row, or every ``stride``-th one from an offset; the weights sum to about 1 in either case."""
         kept = slice(offset % stride, None, stride)
-        for codes, w, w2 in self._whole():
-            if offset % stride >= len(codes):
-                continue
-            yield codes[kept], w[kept] * (stride / self._total), w2[kept] * (stride / self._total**2)
+        for codes, w in self._whole():
+            if offset % stride < len(codes):
+                yield codes[kept], w[kept] * (stride / self.n_samples)
 
     def _whole(self) -> Iterator[Block]:
         if self._grouped is not None:
@@ -55,13 +51,13 @@ class Rows:
             return
         for codes, weights in self._samples.blocks():
             w = np.ones(len(codes)) if weights is None else weights
-            yield codes, w, w**2
+            yield codes, w
 
     @cached_property
     def frequencies(self) -> np.ndarray:
         """(n, q) weighted share of each value of the alphabet in each column."""
         out = np.zeros((self.n_features, self.alphabet.size))
-        for codes, w, _ in self.blocks():
+        for codes, w in self.blocks():
             for a in range(self.alphabet.size):
                 out[:, a] += w @ (codes == a)
         return out
@@ -78,7 +74,7 @@ class Rows:
 
 
 def _group(samples: Samples) -> Block | None:
-    """Distinct rows with the sums of w and w², in an order that has nothing to do with their values; None if most rows
+    """Distinct rows with their weights added, in an order that has nothing to do with their values; None if most rows
     occur once, or a row does not fit a 63-bit key."""
     q, n = samples.alphabet.size, samples.n_features
     if q**n >= 2**63 or samples.n_samples * n > _MAX_GROUPED or q**n > 4 * samples.n_samples**2:
@@ -92,4 +88,4 @@ def _group(samples: Samples) -> Block | None:
     w = np.ones(len(keys)) if samples.weights is None else samples.weights
     codes = np.concatenate([codes for codes, _ in blocks])[first]
     shuffled = np.random.default_rng(0).permutation(len(first))  # so that a stride is a random subset
-    return codes[shuffled], np.bincount(inverse, w)[shuffled], np.bincount(inverse, w**2)[shuffled]
+    return codes[shuffled], np.bincount(inverse, w)[shuffled]

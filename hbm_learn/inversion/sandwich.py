@@ -45,13 +45,13 @@ def errors(
     runaway : θ is on its way to infinity, where V vanishes faster than H: the errors are then at least those of
         independent variables, c diag(H⁻¹)/M.
     """
-    prior_noise = objective.ridge * count / objective.composite.rows.n_effective
+    prior_noise = objective.ridge * count / objective.composite.rows.n_samples
     if objective.composite.n_params <= MAX_DENSE:
         sampling, posterior = _dense(objective, theta, prior_noise)
     else:
         sampling, posterior = _probed(objective, theta, prior_noise, count, random_state)
     if runaway:
-        least = Curvature(objective, theta).inverse_diagonal(count / objective.composite.rows.n_effective)
+        least = Curvature(objective, theta).inverse_diagonal(count / objective.composite.rows.n_samples)
         sampling, posterior = np.maximum(sampling, least), np.maximum(posterior, least)
     return np.sqrt(posterior), np.sqrt(sampling)
 
@@ -108,7 +108,7 @@ def _probed(
     Var(θ_μ) ≈ base_μ c_|μ| Π_{i∈μ} r_i that fit all y² best.
     """
     composite = objective.composite
-    M = composite.rows.n_effective
+    M = composite.rows.n_samples
     H = Curvature(objective, theta)
     base = H.inverse_diagonal(count / M)
     n_probes = int(np.clip(np.ceil(_SITE_DRAWS * composite.n_features / len(composite.map.site)), 4, 12))
@@ -134,7 +134,7 @@ def _score_probe(H: Curvature, theta: np.ndarray, rng: np.random.Generator) -> n
         by_d: Any = np.float64(0.0)
         for part, signs in share:
             values = composite.evaluate(part, theta, W, second=False)
-            values.first[...] *= (signs * np.sqrt(part[2])).astype(composite.dtype)
+            values.first[...] *= (signs * np.sqrt(part[1] / composite.rows.n_samples)).astype(composite.dtype)
             total = total + composite.map.adjoint(values.first[0], values.Phi)
             by_d = by_d + values.first[1:].sum(axis=2, dtype=np.float64).ravel()
         return total, by_d

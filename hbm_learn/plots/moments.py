@@ -75,7 +75,7 @@ class MomentsDisplay:
         for k in range(1, min(max(moments.order, 2), 3) + 1):
             rows = _choose(n, k, rng)
             predicted, variance = _products(X, m, rows)
-            spread = variance * (1.0 / moments.effective_samples + 1.0 / len(X))
+            spread = variance * (1.0 / moments.n_samples + 1.0 / len(X))
             parts.append((_observed(moments, rows), predicted, np.sqrt(spread), np.full(len(rows), k)))
         return cls(*(np.concatenate(column) for column in zip(*parts))).plot(ax, **options)
 

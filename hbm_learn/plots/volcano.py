@@ -9,9 +9,8 @@ import numpy as np
 from scipy import stats
 
 from hbm_learn.interactions import Interactions
-from hbm_learn.inversion import diagonal
 from hbm_learn.plots import _style
-from hbm_learn.uncertainty import Tests
+from hbm_learn.uncertainty import Tests, screen
 
 
 class VolcanoDisplay:
@@ -69,7 +68,7 @@ class VolcanoDisplay:
         weights, z, q = estimator.weights_, tests.z, tests.q_values
         if estimator.fdr is not None:
             interactions = estimator._interactions(estimator.moments_)
-            screening = diagonal.invert(estimator.moments_, interactions, alpha=estimator.alpha)
+            screening = screen(estimator.moments_, interactions)
             kept = interactions.positions(estimator.model_.packed)
             weights, z, q = (
                 _overwritten(outside, kept, inside)
