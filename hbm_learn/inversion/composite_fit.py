@@ -84,15 +84,14 @@ class CompositeFit:
         with blas_for(0):  # threads share the rows; those of BLAS would come on top
             theta, report = minimise(objective, theta, lasso, tol, max_iter, verbose)
             composite.stride = composite.first_stride
-            posterior, sampling = sandwich.errors(
-                objective, theta, self.count, random_state, runaway=not report["converged"]
-            )
+            errors = sandwich.errors(objective, theta, self.count, random_state, runaway=not report["converged"])
         return InversionResult(
             method=self.method,
             model=composite.model(theta),
-            standard_errors=posterior[n:linear],
-            h_standard_errors=posterior[:n],
-            sampling_errors=sampling[n:linear],
+            standard_errors=errors.posterior[n:linear],
+            h_standard_errors=errors.posterior[:n],
+            sampling_errors=errors.sampling[n:linear],
+            z=None if errors.z is None or lasso.any() else errors.z[n:linear],
             alpha={k: float(prior.alpha[k]) for k in interactions.orders},
             **report,
         )

@@ -9,7 +9,7 @@ with H = c (F + A/M) and V = c² F/M it is (M F + A)⁻¹.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -32,10 +32,18 @@ _SITE_DRAWS = 1500
 _PRIOR_DRAWS = 200.0
 
 
+class Errors(NamedTuple):
+    """(n_params,) each: posterior and sampling standard deviations, and z (see ``InversionResult``) or None."""
+
+    posterior: np.ndarray
+    sampling: np.ndarray
+    z: np.ndarray | None
+
+
 def errors(
     objective: Objective, theta: np.ndarray, count: np.ndarray, random_state: Any = None, runaway: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior and sampling standard deviations of θ, (n_params,) each.
+) -> Errors:
+    """Posterior and sampling standard deviations of θ, and z where the matrices are held whole.
 
     Parameters
     ----------
@@ -46,26 +54,34 @@ def errors(
         independent variables, c diag(H⁻¹)/M.
     """
     prior_noise = objective.ridge * count / objective.composite.rows.n_samples
+    z = None
     if objective.composite.n_params <= MAX_DENSE:
-        sampling, posterior = _dense(objective, theta, prior_noise)
+        sampling, posterior, z = _dense(objective, theta, prior_noise)
     else:
         sampling, posterior = _probed(objective, theta, prior_noise, count, random_state)
     if runaway:
         least = Curvature(objective, theta).inverse_diagonal(count / objective.composite.rows.n_samples)
-        sampling, posterior = np.maximum(sampling, least), np.maximum(posterior, least)
-    return np.sqrt(posterior), np.sqrt(sampling)
+        sampling, posterior, z = np.maximum(sampling, least), np.maximum(posterior, least), None
+    return Errors(np.sqrt(posterior), np.sqrt(sampling), z)
 
 
-def _dense(objective: Objective, theta: np.ndarray, prior_noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variances from the whole matrices: 4 Σ K_i² + P² flops a row, 4 P³ in all."""
+def _dense(objective: Objective, theta: np.ndarray, prior_noise: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Sampling and posterior variances, and z, from the whole matrices: 4 Σ K_i² + P² flops a row, 4 P³ in all."""
     composite, stride = objective.composite, _stride(objective.composite)
     H = hessian(composite, theta, stride)
-    H[np.diag_indices_from(H)] += objective.ridge
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-    inverse = scale[:, None] * _inverse(H * np.outer(scale, scale)) * scale
+    inverse = _inverse(H + np.diag(objective.ridge))
     V = score_covariance(composite, theta, inverse, stride)
-    sampling = np.maximum(np.einsum("ij,ji->i", inverse @ V, inverse), 0.0)
-    return sampling, sampling + inverse**2 @ prior_noise
+    sampling = _sandwich(inverse, V)
+    posterior = sampling + inverse**2 @ prior_noise
+    # One Newton step without the prior, and the error that the estimate has there.
+    free = _inverse(H) if objective.ridge.any() else inverse
+    errors = np.sqrt(np.maximum(_sandwich(free, V), 1e-300))
+    return sampling, posterior, (theta + free @ (objective.ridge * theta)) / errors
+
+
+def _sandwich(inverse: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """diag(H⁻¹ V H⁻¹)."""
+    return np.maximum(np.einsum("ij,ji->i", inverse @ V, inverse), 0.0)
 
 
 def _same_rows(composite: Composite, n_rows: float) -> float:
@@ -78,11 +94,13 @@ def _same_rows(composite: Composite, n_rows: float) -> float:
 
 
 def _inverse(H: np.ndarray) -> np.ndarray:
-    """H⁻¹; directions without curvature get the least that makes H definite."""
-    lift = 0.0
+    """H⁻¹; directions without curvature get the least that makes H, scaled to a unit diagonal, definite."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
+    unit, lift = H * np.outer(scale, scale), 0.0
     while True:
         try:
-            return linalg.inv(H + lift * np.eye(len(H)), assume_a="pos", check_finite=False)
+            inverse = linalg.inv(unit + lift * np.eye(len(H)), assume_a="pos", check_finite=False)
+            return scale[:, None] * inverse * scale
         except linalg.LinAlgError:
             lift = max(1e-12, 10 * lift)
 
