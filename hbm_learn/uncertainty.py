@@ -126,8 +126,9 @@ class Trust:
             return cls(discrepancy, None, "The bias of the closed form is not known for this model.")
         size = f"the bias of the closed form is about {bias:.2g} times the standard errors"
         if result.method != "diagonal":
-            fit = "" if discrepancy is None else f"The moments fit to {discrepancy:.2g} standard errors; "
-            return cls(discrepancy, bias, f"{fit}{size} here, and was removed by refine={result.method!r}.")
+            fit = "" if discrepancy is None else f"the moments fit to {discrepancy:.2g} standard errors; "
+            message = f"{fit}{size} here, and was removed by refine={result.method!r}."
+            return cls(discrepancy, bias, message[0].upper() + message[1:])
         if bias <= 1.0:
             return cls(discrepancy, bias, f"The closed form can be trusted: {size}.")
         message = f'{size[0].upper()}{size[1:]}: do not rely on it; use refine="auto".'
@@ -147,7 +148,10 @@ def _exact_checks(result: InversionResult, moments: Moments) -> tuple[float | No
     fisher = table.fisher(model.packed)
     keep = np.r_[0 : model.n_features, len(fisher) - len(model.weights) : len(fisher)]
     errors = np.sqrt(np.diag(fisher)[keep] / moments.n_samples)
-    again = diagonal.invert(fitted, model.packed, alpha=0.0).model
+    try:
+        again = diagonal.invert(fitted, model.packed, alpha=0.0).model
+    except ValueError:  # a fit on its way to infinity has frozen a variable: the closed form has no answer there
+        return _rms(t, errors), None
     return _rms(t, errors), _rms(again.weights - model.weights, _likelihood_errors(result))
 
 

@@ -1,6 +1,7 @@
 """HBM as scikit-learn users meet it."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import scipy.sparse
 import sklearn
 from oracle import ALPHABETS, distribution, random_model
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer
@@ -361,3 +362,42 @@ def test_collinear_columns_are_a_warning_not_a_failure(spins):
     assert any("columns 0, 3 are collinear" in str(warning.message) for warning in caught)
     assert np.isfinite(est.weights_).all()
     assert np.isfinite(est.standard_errors_).all()
+
+
+@pytest.mark.parametrize("refine", ["likelihood", "pseudolikelihood"])
+@pytest.mark.parametrize("alpha", [0.0, 1.0, "auto"])
+@pytest.mark.parametrize("kind", ["never together", "nearly frozen"])
+def test_boundary_data_end_in_finite_numbers(refine, alpha, kind):
+    """Without a prior the likelihood has no maximum: a warning that says so, and the best so far."""
+    rng = np.random.default_rng(0)
+    X = rng.choice([0, 1], (200, 5))
+    if kind == "never together":
+        X[:, 1] *= 1 - X[:, 0]
+    else:
+        X[:, 2] = 0
+        X[3, 2] = 1
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        est = HBM(order=3, refine=refine, alpha=alpha).fit(X)
+    for values in (est.weights_, est.standard_errors_, est.h_, est.to_frame()["z"], est.confidence_intervals()):
+        assert np.isfinite(values).all()
+    assert np.isfinite(est.score(X))
+    messages = [str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)]
+    assert est.converged_ == (not messages)
+    if alpha == 0.0:
+        assert "no finite maximum" in messages[0]
+        assert "alpha > 0" in messages[0]
+    else:
+        assert est.converged_
+
+
+@pytest.mark.parametrize("alphabet", [(-1, 1), (-1, 0, 1)], ids=str)
+def test_order_four(alphabet):
+    truth = random_model(6, 4, alphabet, 0.4, seed=8, d=0.1)
+    X = sample(truth, 50_000, method="exact", random_state=0)
+    est = HBM(order=4, alphabet=alphabet).fit(X)
+    assert est.model_.order == 4
+    quadruplets = est.model_.packed.slice(4)
+    z = (est.weights_ - truth.weights)[quadruplets] / est.standard_errors_[quadruplets]
+    assert np.abs(z).max() < 4.5
+    assert HBM(order=4, fdr=0.05).fit(X).model_.order >= 2

@@ -282,9 +282,14 @@ def test_interrupt(n_jobs):
     sample(model, 64, n_chains=64, burn_in=1)  # compiled before the clock starts
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     start = time.monotonic()
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        sample(model, 64, n_chains=64, burn_in=10**12, n_jobs=n_jobs)
+    # A shell starts background jobs with SIGINT ignored, and Python then leaves it so.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            sample(model, 64, n_chains=64, burn_in=10**12, n_jobs=n_jobs)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert time.monotonic() - start < 10
 
 
