@@ -111,7 +111,8 @@ class HBM(DensityMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HBM:
         """Learn the model from (M, n) samples: array, data frame, scipy sparse matrix, memory map or dask array.
 
-        Rows with NaN are left out, with a warning that counts them; ``predict`` fills them in afterwards.
+        ``sample_weight`` counts repeated rows: M = Σ weights is what errors and priors see. Rows with NaN are left
+        out, with a warning that counts them; ``predict`` fills them in afterwards.
         """
         samples = self._samples(X, self.alphabet, sample_weight, reset=True)
         moments = Moments.from_samples(samples, order=self._moment_order(samples.alphabet, samples.n_features))
