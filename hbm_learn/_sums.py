@@ -25,6 +25,8 @@ MAX_WHOLE = 2**15
 _MAX_CONJUNCTIONS = 32
 # Words taken at a time: one plane is 8 KiB.
 _WIDTH = 1024
+# Popcounts below which threads cost more than they save.
+_SMALL = 2**24
 # Entries of Y in one BLAS product: 512 KiB stay in cache while they are multiplied by every factor.
 _BLAS_ENTRIES = 2**16
 # Sums are held once for each part of the rows while they have at most this many entries.
@@ -152,7 +154,8 @@ def _bit_sum(planes: np.ndarray, w: np.ndarray, n: int, k: int, signed: bool) ->
         else:
             bits.add_products(planes, w, head_weights, mine, where, _WIDTH, out)
 
-    in_threads(work, [slice(first, None, 16) for first in range(16)])  # strided, for parts of equal cost
+    n_parts = 1 if len(out) * planes.shape[2] < _SMALL else 16
+    in_threads(work, [slice(first, None, n_parts) for first in range(n_parts)])  # strided, for parts of equal cost
     return out
 
 

@@ -135,7 +135,7 @@ class HBM(DensityMixin, BaseEstimator):
         considered = self._interactions(moments)
         if self.fdr is None:
             result = self._invert(moments, samples, considered)
-            return self._keep(result, moments, uncertainty.Tests.of(result))
+            return self._keep(result, moments, None)
         screening = uncertainty.Tests.of(uncertainty.screen(moments, considered))
         result, tests = uncertainty.select_and_refit(
             screening, lambda chosen: self._invert(moments, samples, chosen), self.fdr
@@ -157,9 +157,9 @@ class HBM(DensityMixin, BaseEstimator):
             verbose=self.verbose,
         )
 
-    def _keep(self, result: InversionResult, moments: Moments, tests: uncertainty.Tests) -> HBM:
+    def _keep(self, result: InversionResult, moments: Moments, selection: uncertainty.Tests | None) -> HBM:
         model = result.model
-        self.model_, self.moments_, self._result, self._tests = model, moments, result, tests
+        self.model_, self.moments_, self._result, self._selection = model, moments, result, selection
         self.h_, self.d_, self.J_ = model.h, model.d, model.J
         self.weights_ = model.weights
         self.standard_errors_, self.h_standard_errors_ = result.standard_errors, result.h_standard_errors
@@ -182,6 +182,11 @@ class HBM(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         return self.model_.interactions
 
+    @property
+    def _tests(self) -> uncertainty.Tests:
+        """Those that selected the interactions, if ``fdr`` did, or those of the fit."""
+        return uncertainty.Tests.of(self._result) if self._selection is None else self._selection
+
     def confidence_intervals(self, level: float = 0.95) -> np.ndarray:
         """(p, 2) intervals of the couplings, matching ``weights_``."""
         check_is_fitted(self)
@@ -195,7 +200,7 @@ class HBM(DensityMixin, BaseEstimator):
         import pandas as pd
 
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
+        tests, names = self._tests, getattr(self, "feature_names_in_", None)
         label = (lambda mu: mu) if names is None else (lambda mu: tuple(str(names[i]) for i in mu))
         return pd.DataFrame(
             {
@@ -203,9 +208,9 @@ class HBM(DensityMixin, BaseEstimator):
                 "order": np.diff(self.model_.packed.indptr),
                 "weight": self.weights_,
                 "standard_error": self.standard_errors_,
-                "z": self._tests.z,
-                "p_value": self._tests.p_values,
-                "q_value": self._tests.q_values,
+                "z": tests.z,
+                "p_value": tests.p_values,
+                "q_value": tests.q_values,
             }
         )
 
