@@ -21,14 +21,15 @@ class PowerSums:
     Attributes
     ----------
     sums : tuple of K packed arrays, int64 or float64.
-    total, squares : Σ w and Σ w²; squares = 0 marks the moments of infinitely many samples.
+    total : Σ w.
+    is_exact : whether these are the moments of infinitely many samples, and ``total`` only their denominator.
     shift, scale : (n,) and number, x = shift + scale · y.
     largest : a bound on |y| where the sums are integers.
     """
 
     sums: tuple[np.ndarray, ...]
     total: float
-    squares: float
+    is_exact: bool
     shift: np.ndarray
     scale: float = 1.0
     largest: float = np.inf
@@ -44,20 +45,20 @@ class PowerSums:
 
     def __add__(self, other: PowerSums) -> PowerSums:
         a, b = self, other
-        total, squares = a.total + b.total, a.squares + b.squares
+        total = a.total + b.total
         if a.scale != b.scale or not np.array_equal(a.shift, b.shift):
             centre = (a.total / total) * a.mean + (b.total / total) * b.mean
             a, b = a.moved(centre), b.moved(centre)
         fits = a.largest ** len(a.sums) * total < 2**63
         sums = tuple(s + t if fits else s.astype(np.float64) + t for s, t in zip(a.sums, b.sums))
-        return PowerSums(sums, total, squares, a.shift, a.scale, a.largest)
+        return PowerSums(sums, total, a.is_exact, a.shift, a.scale, a.largest)
 
     def moved(self, centre: np.ndarray) -> PowerSums:
         """The same sums in float64, about x = centre and with scale 1."""
         c = (centre - self.shift) / self.scale - self._whole_mean
         about = symmetric.shifted(float(self.total), [S.astype(np.float64) for S in self._near], c)
         sums = tuple(self.scale**k * S for k, S in enumerate(about, start=1))
-        return PowerSums(sums, self.total, self.squares, centre)
+        return PowerSums(sums, self.total, self.is_exact, centre)
 
     # ------------------------------------------------------------------ moments
 
@@ -110,6 +111,6 @@ class PowerSums:
 
     def equals(self, other: PowerSums) -> bool:
         """To the last bit."""
-        numbers = (self.total, self.squares, self.scale) == (other.total, other.squares, other.scale)
+        numbers = (self.total, self.is_exact, self.scale) == (other.total, other.is_exact, other.scale)
         mine, others = (*self.sums, self.shift), (*other.sums, other.shift)
         return numbers and len(mine) == len(others) and all(map(np.array_equal, mine, others))

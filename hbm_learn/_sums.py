@@ -100,7 +100,7 @@ class Coding:
 
 def block_sums(block: np.ndarray, weights: np.ndarray | None, coding: Coding, order: int) -> PowerSums:
     """PowerSums to ``order`` of one block: uint8 codes (m, n) where ``coding`` has a table, values (m, n) otherwise."""
-    total, squares = (len(block), len(block)) if weights is None else (weights.sum(), (weights**2).sum())
+    total = len(block) if weights is None else weights.sum()
     planes = None if coding.plane_weights is None else _weight_planes(weights)
     if planes is not None:
         parts = [[factor * S for S in _bit_sums(block[rows], coding, order)] for factor, rows in planes]
@@ -110,7 +110,7 @@ def block_sums(block: np.ndarray, weights: np.ndarray | None, coding: Coding, or
         sums = blas_sums(Y, weights, order)
     if exact and weights is None:
         sums = [np.rint(S).astype(np.int64) for S in sums]
-    return PowerSums(tuple(sums), total, squares, shift, coding.scale, coding.largest)
+    return PowerSums(tuple(sums), total, False, shift, coding.scale, coding.largest)
 
 
 def _weight_planes(weights: np.ndarray | None) -> list[tuple[int | float, np.ndarray | slice]] | None:

@@ -84,7 +84,7 @@ class Moments:
         """Exact moments of a distribution over the rows of ``states``: those of infinitely many samples."""
         stats = cls.from_samples(states, order, alphabet, probabilities)
         ps = stats.power_sums
-        exact = PowerSums(tuple(S / ps.total for S in ps.sums), 1.0, 0.0, ps.shift, ps.scale)
+        exact = PowerSums(tuple(S / ps.total for S in ps.sums), 1.0, True, ps.shift, ps.scale)
         return cls(stats.alphabet, order, exact, stats.feature_names)
 
     @classmethod
@@ -127,9 +127,10 @@ class Moments:
     ) -> Moments:
         if not n_samples > 0:
             raise ValueError(f"n_samples={n_samples}: give the (positive) number of samples, or inf for exact moments.")
-        total, squares = (1.0, 0.0) if np.isinf(n_samples) else (float(n_samples), float(n_samples))
+        is_exact = bool(np.isinf(n_samples))
+        total = 1.0 if is_exact else float(n_samples)
         sums = tuple(total * S for S in moments)
-        return cls(Alphabet(alphabet), len(sums), PowerSums(sums, total, squares, shift), names)
+        return cls(Alphabet(alphabet), len(sums), PowerSums(sums, total, is_exact, shift), names)
 
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):
@@ -146,7 +147,7 @@ class Moments:
     @property
     def n_samples(self) -> float:
         """Σ w: the number of rows when there are no weights, inf for exact moments."""
-        return self.power_sums.total if self.power_sums.squares else np.inf
+        return np.inf if self.power_sums.is_exact else self.power_sums.total
 
     @cached_property
     def mean(self) -> np.ndarray:
@@ -270,7 +271,7 @@ def _check_mergeable(a: Moments, b: Moments) -> list[str] | None:
                 f"moments of different {what} cannot be merged: {mine} and {other}. Compute both with the same "
                 "columns, `order` and (explicit) `alphabet`."
             )
-    if not (a.power_sums.squares and b.power_sums.squares):
+    if a.power_sums.is_exact or b.power_sums.is_exact:
         raise ValueError("exact moments (n_samples = inf) cannot be merged: they have no weight beside other samples.")
     if a.feature_names is not None and b.feature_names is not None and a.feature_names != b.feature_names:
         i = next(i for i, (x, y) in enumerate(zip(a.feature_names, b.feature_names)) if x != y)
