@@ -188,18 +188,21 @@ class Composite:
     def largest_field(self, theta: np.ndarray) -> tuple[float, int]:
         """Largest |f_i| · (width of the alphabet) over the Hessian's rows, and the site where it is."""
         W = self.map.weights(theta, self.dtype)
-        top = np.zeros(self.n_features)
-        for block in self.rows.blocks(self.stride):
-            for share in self.shares(block):
-                for part in share:
-                    F = self.map.fields(W, self.monomials(part)[1])
-                    top = np.maximum(top, np.abs(F).max(axis=1))
+
+        def work(share: list[Block]) -> np.ndarray:
+            return np.max([np.abs(self.map.fields(W, self.monomials(part)[1])).max(axis=1) for part in share], axis=0)
+
+        blocks = self.rows.blocks(self.stride)
+        top = np.max([found for b in blocks for found in in_threads(work, self.shares(b), self.n_jobs)], axis=0)
         low, high = self.alphabet.bounds
         return float(top.max()) * (high - low), int(top.argmax())
 
 
 def _cut(block: Block, share: slice, size: int) -> Iterator[Block]:
+    """Parts of nearly the same size: a short rest would cost a product as much as a whole part."""
     codes, w = block
-    for lo in range(share.start, share.stop, size):
-        part = slice(lo, min(lo + size, share.stop))
+    rows = share.stop - share.start
+    n_parts = -(-rows // size)
+    for k in range(n_parts):
+        part = slice(share.start + rows * k // n_parts, share.start + rows * (k + 1) // n_parts)
         yield codes[part], w[part]

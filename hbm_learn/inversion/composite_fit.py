@@ -34,19 +34,28 @@ UNBOUNDED = (
 _RUNAWAY = 0.3
 # KKT residual of an ℓ1 fit, relative to the largest rate, by the bytes of a float: what its rounding allows.
 _KKT = {8: 1e-7, 4: 1e-5}
+# The share of the decrement that a step leaves, at best, see ``composite._ROWS_A_PARAMETER``.
+_LEAST_RATE = 0.1
 # Such steps in a row before giving up.
 _PATIENCE = 4
 
 
 class _Stop:
-    """Stop at a decrement, unless the steps run away; ``runaway`` counts those that do."""
+    """Stop where the decrement is small enough, unless the steps run away; ``runaway`` counts those that do.
+
+    The last step is still taken, so it is enough that this one takes the decrement there: ``left`` is what it leaves if
+    it is a quarter as good as the step before, and no better than the subsampled Hessian promises.
+    """
 
     def __init__(self, composite: Composite, enough: float):
         self.composite, self.enough = composite, enough
         self.runaway, self.site = 0, 0
+        self.left, self._last = np.inf, np.inf
 
     def __call__(self, decrement: float, step: np.ndarray) -> bool:
-        if decrement > self.enough:
+        rate = max(decrement / self._last, _LEAST_RATE) if 0.0 < self._last < np.inf else 1.0
+        self.left, self._last = decrement * min(1.0, 4.0 * rate), decrement
+        if self.left > self.enough:
             self.runaway = 0
             return False
         change, self.site = self.composite.largest_field(step)
@@ -79,9 +88,9 @@ class CompositeFit:
         ridge[n:linear] = self.count[n:linear] * prior.ridge(interactions) / M
         lasso[n:linear] = self.count[n:linear] * prior.lasso(interactions) / M
         objective = Objective(composite, ridge)
-        theta = self._best_start(objective, lasso, start)
         minimise = _sparse if lasso.any() else _smooth
         with blas_for(0):  # threads share the rows; those of BLAS would come on top
+            theta = self._best_start(objective, lasso, start)
             theta, report = minimise(objective, theta, lasso, tol, max_iter, verbose)
             composite.stride = composite.first_stride
             errors = sandwich.errors(objective, theta, self.count, random_state, runaway=not report["converged"])
@@ -115,7 +124,7 @@ def _smooth(
     found = newton_cg.minimise(objective, theta, stop, max_iter=max_iter, verbose=verbose)
     status = UNBOUNDED.format(stop.site, found.n_iter) if stop.runaway else found.status
     converged = found.converged and not stop.runaway
-    residual = found.decrement / typical
+    residual = (stop.left if found.converged else found.decrement) / typical
     return found.theta, {"converged": converged, "status": status, "n_iter": found.n_iter, "residual": residual}
 
 

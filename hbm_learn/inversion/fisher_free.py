@@ -40,6 +40,8 @@ class NegativeLikelihood:
 class Curvature:
     """H = F + ridge at θ."""
 
+    exact = True
+
     def __init__(self, target: Target, theta: np.ndarray):
         self.target, self.table = target, StateTable(target.model(theta))
         self.diagonal = self._independent_variances() + target.ridge

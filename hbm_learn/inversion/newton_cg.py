@@ -14,12 +14,17 @@ import numpy as np
 
 CONVERGED = "converged"
 MAX_ITER = "stopped after max_iter = {} Newton steps, the decrement still above its tolerance: raise max_iter or alpha."
+# Residual of a Newton step, relative to the gradient in the preconditioner's norm. With an exact Hessian it is tightened
+# as the gradient falls; a subsampled one leaves a share of the decrement that no better solution lowers.
+_EXACT, _SUBSAMPLED = 0.1, 0.2
 STALLED = "stopped where no step along the Newton direction lowers the objective any more in floating point."
 
 
 class Curvature(Protocol):
-    """The Hessian at one point."""
+    """The Hessian at one point; ``exact`` unless it comes from a subsample."""
 
+    @property
+    def exact(self) -> bool: ...
     @property
     def diagonal(self) -> np.ndarray: ...
     def product(self, v: np.ndarray) -> np.ndarray: ...
@@ -55,7 +60,6 @@ def minimise(
     stop: Callable[[float, np.ndarray], bool],
     *,
     max_iter: int = 50,
-    cg_tol: float = 0.1,
     max_cg: int = 200,
     verbose: int = 0,
 ) -> Minimum:
@@ -66,8 +70,7 @@ def minimise(
     function : see ``Function``; ``sharpen`` is called when progress asks for a better Hessian.
     theta : where to begin.
     stop : (decrement, Newton step) → whether to stop there. The last step is then taken without another look.
-    cg_tol : residual, relative to the gradient in the preconditioner's norm, at which a step is good enough; it is
-        tightened as the gradient falls.
+    max_cg : products with the Hessian at most, for one step.
     """
     value, gradient = function.value_gradient(theta)
     first, previous, quadratic = np.inf, np.inf, False
@@ -75,7 +78,7 @@ def minimise(
         H = function.curvature(theta)
         size = float(gradient @ H.precondition(gradient))
         first = min(first, size) if np.isinf(first) else first
-        rtol = min(cg_tol, np.sqrt(size / first) if first > 0 else cg_tol)
+        rtol = min(_EXACT, np.sqrt(size / first) if first > 0 else _EXACT) if H.exact else _SUBSAMPLED
         step = conjugate_gradients(H.product, -gradient, H.precondition, rtol, max_cg)
         decrement = max(-float(gradient @ step), 0.0)
         if verbose:

@@ -77,6 +77,7 @@ class DenseCurvature:
 
     def __init__(self, objective: Objective, theta: np.ndarray):
         composite = objective.composite
+        self.exact = composite.stride == 1
         self.H = hessian(composite, theta, composite.stride, objective.n_hessians)
         self.H[np.diag_indices_from(self.H)] += objective.ridge
         self.diagonal = np.maximum(np.diag(self.H), 1e-300)
@@ -115,7 +116,7 @@ class Curvature:
     def __init__(self, objective: Objective, theta: np.ndarray):
         self.objective, self.composite = objective, objective.composite
         composite = self.composite
-        self.share = 1.0 / composite.stride
+        self.share, self.exact = 1.0 / composite.stride, composite.stride == 1
         W = composite.map.weights(theta, composite.dtype)
 
         def work(share: list[Block]) -> list[tuple]:

@@ -26,7 +26,8 @@ class InversionResult:
     alpha : {order: prior precision used}.
     converged, status : whether the certificate is met, and a sentence that says so.
     n_iter : iterations, or passes over the data.
-    residual : the certificate: the largest gradient entry, the KKT residual or the Newton decrement over p/M.
+    residual : the certificate: the largest gradient entry, the KKT residual or what is left of the Newton decrement,
+        over p/M.
     notes : sentences a user should read, such as columns that are collinear.
     """
 

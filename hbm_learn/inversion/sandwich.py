@@ -129,12 +129,12 @@ def _probed(
     M = composite.rows.n_samples
     H = Curvature(objective, theta)
     base = H.inverse_diagonal(count / M)
-    n_probes = int(np.clip(np.ceil(_SITE_DRAWS * composite.n_features / len(composite.map.site)), 4, 12))
+    n_probes = int(np.clip(np.ceil(_SITE_DRAWS * composite.n_features / len(composite.map.site)), 2, 12))
     rng = np.random.default_rng(random_state if isinstance(random_state, (int, np.integer)) else 0)
     squares = np.zeros(composite.n_params)
     for _ in range(n_probes):
         z = _score_probe(H, theta, rng) + np.sqrt(prior_noise) * rng.standard_normal(composite.n_params)
-        squares += conjugate_gradients(H.product, z, H.precondition, 0.02, 50) ** 2 / n_probes
+        squares += conjugate_gradients(H.product, z, H.precondition, 0.05, 50) ** 2 / n_probes
     squares /= _same_rows(composite, H.n_rows)
     posterior = base * _factors(composite, squares / base, n_probes)
     ridge = objective.ridge * M / count
