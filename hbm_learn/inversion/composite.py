@@ -85,12 +85,11 @@ class Composite:
         flops = 4.0 * n * self.map.n_monomials * self.rows.n_rows
         self.dtype = np.dtype(dtype or (np.float64 if flops < _SMALL else np.float32))
         self._letters = self.alphabet.nodes.astype(self.dtype)
-        self.stride = self.first_stride
+        self.stride = self.first_stride(self.n_params)
 
-    @property
-    def first_stride(self) -> int:
-        """The Hessian takes every so many rows, to begin with."""
-        own = self.n_params / self.n_features
+    def first_stride(self, n_determined: float) -> int:
+        """The Hessian takes every so many rows, to begin with, if the data determine so many parameters."""
+        own = n_determined / self.n_features
         return max(1, self.rows.n_rows // max(int(_ROWS_A_PARAMETER * own), 2000))
 
     # ------------------------------------------------------------------ parameters
@@ -133,6 +132,12 @@ class Composite:
         """∂S_i by ``site_params``."""
         linear = sums.entries[self.map.site_ptr[i] : self.map.site_ptr[i + 1]]
         return linear if self.terms == 1 else np.append(linear, sums.by_d[i])
+
+    @property
+    def order_slices(self) -> list[slice]:
+        """Where the couplings of each order stand in θ."""
+        found = [self.map.interactions.slice(k) for k in self.map.interactions.orders]
+        return [slice(self.n_features + where.start, self.n_features + where.stop) for where in found]
 
     def scale(self, losses: np.ndarray) -> np.ndarray:
         """(n,) derivative of the objective by S_i: 1, or 1/S_i."""

@@ -68,7 +68,7 @@ class CompositeFit:
 
     def __init__(self, method: str, composite: Composite):
         self.method, self.composite = method, composite
-        self.independent_value, self.count = at_independence(composite)
+        self.independent_value, self.count, self.information = at_independence(composite)
 
     def fit(
         self,
@@ -83,16 +83,17 @@ class CompositeFit:
         """The minimum under a prior, from a start (independence if None); see ``pseudolikelihood.fit``."""
         composite, M = self.composite, self.composite.rows.n_samples
         n, linear, interactions = composite.n_features, composite.n_linear, composite.map.interactions
-        composite.stride = composite.first_stride
         ridge, lasso = np.zeros(composite.n_params), np.zeros(composite.n_params)
         ridge[n:linear] = self.count[n:linear] * prior.ridge(interactions) / M
         lasso[n:linear] = self.count[n:linear] * prior.lasso(interactions) / M
+        n_determined = float(np.sum(1.0 / (1.0 + ridge / self.information)))
+        composite.stride = stride = composite.first_stride(n_determined)
         objective = Objective(composite, ridge)
         minimise = _sparse if lasso.any() else _smooth
         with blas_for(0):  # threads share the rows; those of BLAS would come on top
             theta = self._best_start(objective, lasso, start)
-            theta, report = minimise(objective, theta, lasso, tol, max_iter, verbose)
-            composite.stride = composite.first_stride
+            theta, report = minimise(objective, theta, lasso, (tol, n_determined / M), max_iter, verbose)
+            composite.stride = stride
             errors = sandwich.errors(objective, theta, self.count, random_state, runaway=not report["converged"])
         return InversionResult(
             method=self.method,
@@ -100,6 +101,8 @@ class CompositeFit:
             standard_errors=errors.posterior[n:linear],
             h_standard_errors=errors.posterior[:n],
             sampling_errors=errors.sampling[n:linear],
+            kept=errors.kept[n:linear],
+            noise=errors.noise[n:linear],
             z=None if errors.z is None or lasso.any() else errors.z[n:linear],
             alpha={k: float(prior.alpha[k]) for k in interactions.orders},
             **report,
@@ -115,12 +118,11 @@ class CompositeFit:
 
 
 def _smooth(
-    objective: Objective, theta: np.ndarray, lasso: np.ndarray, tol: float, max_iter: int, verbose: int
+    objective: Objective, theta: np.ndarray, lasso: np.ndarray, enough: tuple[float, float], max_iter: int, verbose: int
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Newton until the decrement is a share ``tol`` of p/M; θ and what the result says of it."""
-    composite = objective.composite
-    typical = composite.n_params / composite.rows.n_samples
-    stop = _Stop(composite, tol * typical)
+    """Newton until the decrement is a share of what it is by chance, ``enough``; θ and what the result says of it."""
+    tol, typical = enough
+    stop = _Stop(objective.composite, tol * typical)
     found = newton_cg.minimise(objective, theta, stop, max_iter=max_iter, verbose=verbose)
     status = UNBOUNDED.format(stop.site, found.n_iter) if stop.runaway else found.status
     converged = found.converged and not stop.runaway
@@ -129,17 +131,18 @@ def _smooth(
 
 
 def _sparse(
-    objective: Objective, theta: np.ndarray, lasso: np.ndarray, tol: float, max_iter: int, verbose: int
+    objective: Objective, theta: np.ndarray, lasso: np.ndarray, enough: tuple[float, float], max_iter: int, verbose: int
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Proximal Newton until the KKT conditions hold; ``tol`` plays no part, as exact zeros want exact conditions."""
+    """Proximal Newton until the KKT conditions hold: exact zeros want exact conditions, whatever is ``enough``."""
     limit = _KKT[objective.composite.dtype.itemsize]
     found = proximal.minimise(objective, theta, lasso, tol=limit, max_iter=max_iter, verbose=verbose)
     report = {"converged": found.converged, "status": found.status, "n_iter": found.n_iter, "residual": found.residual}
     return found.theta, report
 
 
-def at_independence(composite: Composite) -> tuple[float, np.ndarray]:
-    """Q of independent variables with the data's frequencies; and c, (n_params,): curvature over Fisher information."""
+def at_independence(composite: Composite) -> tuple[float, np.ndarray, np.ndarray]:
+    """Of independent variables with the data's frequencies: Q; c, (n_params,): curvature over Fisher information; and
+    the curvature itself, in the parameters of centred variables."""
     frequencies, theta = composite.rows.frequencies, composite.independent()
     n, q = frequencies.shape
     codes = np.tile(np.arange(q, dtype=np.uint8), (n, 1))
@@ -157,4 +160,10 @@ def at_independence(composite: Composite) -> tuple[float, np.ndarray]:
     if not len(composite.map.interactions):
         count = []
     value = float(np.log(losses).sum() if composite.log else losses.sum())
-    return value, np.concatenate([ratio, *count, np.ones(composite.n_params - composite.n_linear)])
+    rest = composite.n_params - composite.n_linear
+    information = composite.map.independent_curvature(curvature, composite.rows.variance)
+    return (
+        value,
+        np.concatenate([ratio, *count, np.ones(rest)]),
+        np.concatenate([information, np.full(rest, np.inf)]),
+    )

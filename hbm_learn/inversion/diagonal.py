@@ -62,9 +62,10 @@ def invert(
     variances = {2: covariance.pair_variances(P, M)[tuple(kept.block(2).T)]}
     weights, shrink = np.zeros(len(kept)), np.ones(len(kept))
     raw = _whitened(moments, P, kept.order)
+    noise = P @ C @ P  # the covariance of Y = (x − m) P; P itself without a prior
     for k in range(kept.order, 2, -1):
         block, where = kept.block(k), kept.slice(k)
-        variances[k] = _permanents(P, block) / M
+        variances[k] = _permanents(noise, block) / M
         estimate = (raw[k] - _contract(tensors, k, m))[tuple(block.T)]
         alphas.setdefault(k, covariance.learn_alpha(estimate, variances[k]))
         shrink[where] = 1.0 / (1.0 + alphas[k] * variances[k])
@@ -86,6 +87,8 @@ def invert(
         model=model,
         standard_errors=posterior,
         sampling_errors=sampling,
+        kept=shrink**2,
+        noise=sampling**2,
         h_standard_errors=_field_errors(P, m, V, M, moments.alphabet, kept.order),
         alpha={k: float(alphas[k]) for k in kept.orders},
         notes=notes,
@@ -155,7 +158,7 @@ def _dense(block: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:
 
 
 def _permanents(P: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """perm(P[μ, μ]) for each row μ: M · Var of the whitened cumulant at μ for Gaussian data (Isserlis)."""
+    """perm(P[μ, μ]) for each row μ: M · Var of Π Y_μ for Gaussian Y with covariance P (Isserlis)."""
     if block.shape[1] == 3:  # the six permutations, with six look-ups
         a, b, c = block.T
         aa, bb, cc, ab, bc, ac = P[a, a], P[b, b], P[c, c], P[a, b], P[b, c], P[a, c]

@@ -136,7 +136,6 @@ class Curvature:
         self.shares = [[(part, second) for part, second, _, _ in share] for share in found]
         flat = [piece for share in found for piece in share]
         total = sum(float(part[1].sum()) for part, *_ in flat)
-        self.n_rows = sum(len(part[0]) for part, *_ in flat)
         self.losses = sum(piece[2] for piece in flat)
         self.scale = composite.scale(self.losses) / (1.0 if composite.log else total)
         self.means = sum(second.sum(axis=2, dtype=np.float64) for _, second, _, _ in flat) * self.scale

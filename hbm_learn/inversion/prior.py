@@ -2,8 +2,8 @@
 
     penalty = Σ_μ α_|μ|/M · (l1_ratio |J_μ| + ½ (1 − l1_ratio) J_μ²)
 
-Fields h and anisotropies d have no prior. With α = "auto", J_μ ~ N(0, τ_k²) and τ_k² maximises the (Laplace) evidence
-by MacKay's update, τ_k² = Σ Ĵ² / Σ (1 − s²/τ_k²): s² are the posterior variances, sums run over order k.
+Fields h and anisotropies d have no prior. With α = "auto", J_μ ~ N(0, τ_k²) and τ_k² maximises the (Laplace) evidence:
+MacKay's fixed point τ_k² = Σ Ĵ² / Σ (1 − s²/τ_k²), s² the posterior variances, sums over order k.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ from hbm_learn.inversion.result import InversionResult
 # A learnt prior variance never falls below this fraction of the mean sampling variance of its order: such an order is
 # switched off, and everything stays finite.
 FLOOR = 1e-3
-# Largest extrapolation of ln α in one round.
+# Largest step of ln α in one round.
 _LEAP = 3.0
-# An order whose couplings keep less than this fraction of their estimates without prior.
-_NEARLY_OFF = 0.2
 _OPEN = 30.0
 
 
@@ -80,17 +78,21 @@ def elastic(alpha: Mapping[int, float], l1_ratio: float) -> dict[int, float]:
     return {k: (1.0 - l1_ratio) * a + l1_ratio * np.sqrt(2.0 * a) for k, a in alpha.items()}
 
 
-def mackay(result: InversionResult) -> dict[int, float]:
-    """One update of α_k for every order, from a fit with the present α (standard errors are posterior ones)."""
-    kept, alpha = result.model.packed, {}
-    for k in kept.orders:
-        where = kept.slice(k)
+def update(result: InversionResult) -> dict[int, float]:
+    """α_k of every order whose expected Σ Ĵ² is the one found, from a fit with the present α.
+
+    If J ~ N(0, τ²), a fit with the present α makes Σ Ĵ² = τ² Σ kept + Σ noise of it on average. Solving for τ² finds the fixed point of MacKay's update, in few rounds even
+    where an order is nearly off: for couplings that are equally well determined it takes one.
+    """
+    interactions, alpha = result.model.packed, {}
+    for k in interactions.orders:
+        where = interactions.slice(k)
         J2, s2 = result.model.weights[where] ** 2, result.standard_errors[where] ** 2
-        determined = np.clip(1.0 - result.alpha[k] * s2, 0.0, 1.0)
-        # The sampling variance without prior is s²/(1 − α s²); where the prior is all there is, s² = 1/α.
+        noise, w = result.noise[where], result.kept[where] + result.alpha[k] * result.noise[where]
+        # The sampling variance without prior is s²/w; where the prior is all there is, s² = 1/α.
         # Their harmonic mean, for one coupling that the data leave open must not speak for its order.
-        sampling = 1.0 / np.mean(np.maximum(determined, FLOOR) / np.maximum(s2, 1e-300))
-        tau2 = float(J2.sum()) / max(float(determined.sum()), 1e-12)
+        sampling = 1.0 / np.mean(np.clip(w, FLOOR**2, 1.0) / np.maximum(s2, 1e-300))
+        tau2 = float(np.sum(J2 - noise)) / max(float(result.kept[where].sum()), 1e-300)
         alpha[k] = 1.0 / max(min(tau2, _broadest(result.model.alphabet, k)), FLOOR * float(sampling), 1e-300)
     return alpha
 
@@ -109,8 +111,8 @@ def learn(
 ) -> InversionResult:
     """Empirical Bayes: fit, update α, fit again from there, until no estimate would move.
 
-    w_k, the mean of 1 − α_k s², is the fraction of its estimate without prior that a coupling of order k keeps: stop
-    when no w_k would change by more than ``tol``.
+    w_k, ``determined``, is the fraction of its estimate without prior that a coupling of order k keeps: stop when no w_k
+    would change by more than ``tol``.
 
     Parameters
     ----------
@@ -118,43 +120,24 @@ def learn(
     alpha : {order: α} to begin with, such as the closed form's.
     max_rounds : fits at most, after the first.
     """
-    last: dict[int, _Round] = {}
-    result = fit(alpha, None)
+    result, last = fit(alpha, None), dict.fromkeys(alpha, 0.0)
     for _ in range(max_rounds):
-        now = {k: _Round(result, k, target) for k, target in mackay(result).items()}
-        steps = {k: now[k].step(last.get(k)) for k in now}
-        if result.converged and all(now[k].change(steps[k]) < tol for k in now):
+        target = update(result)
+        if result.converged and all(_change(result, k, target[k]) < tol for k in target):
             break
-        result, last = fit({k: float(np.exp(now[k].u + steps[k])) for k in now}, result), now
+        steps = {k: float(np.clip(_log_step(result.alpha[k], target[k]), -_LEAP, _LEAP)) for k in target}
+        for k in steps:  # a step back is one too far: it is halved
+            steps[k] *= 0.5 if steps[k] * last.get(k, 0.0) < 0.0 else 1.0
+        alpha = {k: (result.alpha[k] or target[k]) * float(np.exp(steps[k])) for k in steps}
+        result, last = fit(alpha, result), steps
     return result
 
 
-class _Round:
-    """One order in one round: u = ln α, the step f that MacKay's update makes from there, and w."""
+def _log_step(now: float, target: float) -> float:
+    return float(np.log(target / now)) if now > 0.0 else 0.0
 
-    def __init__(self, result: InversionResult, k: int, target: float):
-        s2 = result.standard_errors[result.model.packed.slice(k)] ** 2
-        self.u = np.log(result.alpha[k] if result.alpha[k] > 0 else target)
-        self.f = np.log(target) - self.u
-        self.w = float(np.mean(np.clip(1.0 - result.alpha[k] * s2, 0.0, 1.0)))
 
-    def step(self, last: _Round | None) -> float:
-        """A secant step to f = 0, within a few times MacKay's own, which crawls where an order is nearly off."""
-        if abs(self.f) < 1e-6:
-            return 0.0
-        off = self.w < _NEARLY_OFF
-        step, longest = (_LEAP, _LEAP) if off else (abs(self.f), max(abs(self.f), min(5.0 * abs(self.f), _LEAP)))
-        if last is not None and self.u != last.u:
-            slope = (self.f - last.f) / (self.u - last.u)
-            step = -abs(self.f) / slope if slope < 0.0 else step
-        return float(np.copysign(min(step, longest), self.f))
-
-    def change(self, step: float) -> float:
-        """|Δw| if ln α moved by this step or by MacKay's, as if the order had one sampling variance.
-
-        An order that is nearly off and leaps back on has changed, however small w is after the first leap.
-        """
-        if self.w < _NEARLY_OFF and step == -_LEAP:
-            return np.inf
-        moved = [self.w / (self.w + (1.0 - self.w) * np.exp(u)) - self.w for u in (step, self.f)]
-        return float(np.abs(moved).max())
+def _change(result: InversionResult, k: int, target: float) -> float:
+    """|Δw|, with w the share that order k keeps, if α_k became the target, as if it had one sampling variance."""
+    w = result.determined(k)
+    return abs(w / (w + (1.0 - w) * np.exp(_log_step(result.alpha[k], target))) - w) if w > 0.0 else 0.0

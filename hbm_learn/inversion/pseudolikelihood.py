@@ -48,7 +48,8 @@ def fit(
     interactions : which J_μ there are.
     start : where to begin, such as the closed form on the same interactions; independence if it is None, or better.
     prior : α of each order, fixed; see ``prior.learn`` for empirical Bayes.
-    tol : the Newton decrement at which to stop, as a share of p/M, what an efficient estimate has by chance.
+    tol : the Newton decrement at which to stop, as a share of p/M, what an efficient estimate has by chance; p
+        counts parameters by the share of them that the data determine, and not the prior.
     max_iter : Newton steps at most.
     n_jobs : threads; every core by default. The result does not depend on it.
     random_state : of the probes that standard errors take beyond 2000 parameters.

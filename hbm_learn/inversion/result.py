@@ -20,6 +20,8 @@ class InversionResult:
     standard_errors, h_standard_errors : (p,), (n,) posterior standard deviations of J_μ and h_i.
     sampling_errors : (p,) standard deviations of the estimates J_μ over repeated data sets; without a prior they equal
         ``standard_errors``.
+    kept, noise : (p,) what empirical Bayes wants to know: couplings drawn from the prior, N(0, 1/α), would be estimated
+        with squares of kept/α + noise on average. Without a prior, kept is 1; noise is the square of sampling_errors.
     z : (p,) N(0, 1) when J_μ = 0: one Newton step takes the estimate back to what it would be without the prior, which
         pulls a coupling also through the others that it is correlated with; divided by the error that it has there.
         None where that is too costly: then J_μ / sampling_errors stands in.
@@ -27,7 +29,7 @@ class InversionResult:
     converged, status : whether the certificate is met, and a sentence that says so.
     n_iter : iterations, or passes over the data.
     residual : the certificate: the largest gradient entry, the KKT residual or what is left of the Newton decrement,
-        over p/M.
+        over p/M (p the parameters that the data determine, and not the prior).
     notes : sentences a user should read, such as columns that are collinear.
     """
 
@@ -37,12 +39,19 @@ class InversionResult:
     h_standard_errors: np.ndarray
     sampling_errors: np.ndarray
     alpha: dict[int, float]
+    kept: np.ndarray
+    noise: np.ndarray
     z: np.ndarray | None = None
     converged: bool = True
     status: str = "converged"
     n_iter: int = 1
     residual: float = 0.0
     notes: list[str] = field(default_factory=list)
+
+    def determined(self, k: int) -> float:
+        """The share of the couplings of order k that the data determine and not the prior, on average."""
+        where = self.model.packed.slice(k)
+        return float(np.clip(np.mean(self.kept[where] + self.alpha[k] * self.noise[where]), 0.0, 1.0))
 
     def with_notes(self, notes: list[str]) -> InversionResult:
         """The same result with these notes before its own."""

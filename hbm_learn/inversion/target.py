@@ -116,10 +116,11 @@ class Target:
         Couplings at zero under ℓ1 are held there: they have no errors, and lend none to the others.
         """
         active = (theta != 0.0) | (self.lasso == 0.0)
-        spread, z = np.zeros((2, len(theta))), np.zeros(len(theta))
+        spread, z, kept = np.zeros((2, len(theta))), np.zeros(len(theta)), np.ones(len(theta))
         if np.isfinite(self.n_samples):
             F = fisher[np.ix_(active, active)]
             spread[:, active] = self._variances(F, self.ridge[active])
+            kept = np.clip(1.0 - self.n_samples * self.ridge * spread.sum(axis=0), 0.0, 1.0)  # 1 − α s² is the sum
             spread += monte_carlo * spread[1]
             z[active] = self._tests(F, theta[active], active) / np.sqrt(1.0 + monte_carlo)
         posterior, sampling = np.sqrt(spread)
@@ -129,6 +130,8 @@ class Target:
             standard_errors=posterior[self.n_free :],
             h_standard_errors=posterior[: self.n_features],
             sampling_errors=sampling[self.n_free :],
+            kept=kept[self.n_free :],
+            noise=spread[1, self.n_free :],
             z=z[self.n_free :],
             alpha={k: float(self.prior.alpha[k]) for k in self.interactions.orders},
             **report,  # type: ignore[arg-type]
