@@ -67,7 +67,7 @@ def invert(
         block, where = kept.block(k), kept.slice(k)
         variances[k] = _permanents(noise, block) / M
         estimate = (raw[k] - _contract(tensors, k, m))[tuple(block.T)]
-        alphas.setdefault(k, covariance.learn_alpha(estimate, variances[k]))
+        alphas.setdefault(k, covariance.learn_alpha(estimate, variances[k], M))
         shrink[where] = 1.0 / (1.0 + alphas[k] * variances[k])
         weights[where] = estimate * shrink[where]
         tensors[k] = _dense(block, weights[where], len(m))

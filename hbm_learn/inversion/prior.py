@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from hbm_learn.alphabet import Alphabet
 from hbm_learn.interactions import Interactions
@@ -21,8 +22,8 @@ from hbm_learn.inversion.result import InversionResult
 # A learnt prior variance never falls below this fraction of the mean sampling variance of its order: such an order is
 # switched off, and everything stays finite.
 FLOOR = 1e-3
-# Largest step of ln α in one round.
-_LEAP = 3.0
+# Largest step of ln α in one round, and the one at which to stop.
+_LEAP, _NEAR = 3.0, 0.5
 _OPEN = 30.0
 
 
@@ -78,7 +79,25 @@ def elastic(alpha: Mapping[int, float], l1_ratio: float) -> dict[int, float]:
     return {k: (1.0 - l1_ratio) * a + l1_ratio * np.sqrt(2.0 * a) for k, a in alpha.items()}
 
 
-def update(result: InversionResult) -> dict[int, float]:
+def expected_variance(tau2: float, noise: float, p: int, n_samples: float) -> float:
+    """The mean of τ² ≥ 0 given an estimate of it from p couplings with sampling variance ``noise``.
+
+    Where the estimate comes out near or below zero, zero is only the most likely value: to take it would claim that
+    couplings are known to vanish which the data hardly see. The mean square Ĵ² = τ² + noise is that of ν Gaussian
+    numbers of variance τ² + noise, ν = p or fewer if there are fewer samples; with a flat prior of τ² ≥ 0 the variance
+    has a truncated inverse-gamma distribution.
+    """
+    half, square = max(0.5 / (1.0 / p + 1.0 / n_samples), 3.0), tau2 + noise
+    if noise <= 0.0 or square <= 0.0:
+        return max(tau2, 0.0)
+    T = half * square / noise
+    below = special.gammainc([half - 2.0, half - 1.0], T)
+    if below[1] < 1e-250:  # so far below zero that the distribution is exponential, with this rate
+        return noise**2 / (half * (noise - square))
+    return max(half * square / (half - 2.0) * float(below[0] / below[1]) - noise, 0.0)
+
+
+def update(result: InversionResult, n_samples: float = np.inf) -> dict[int, float]:
     """α_k of every order whose expected Σ Ĵ² is the one found, from a fit with the present α.
 
     If J ~ N(0, τ²), a fit with the present α makes Σ Ĵ² = τ² Σ kept + Σ noise of it on average. Solving for τ² finds the fixed point of MacKay's update, in few rounds even
@@ -92,7 +111,8 @@ def update(result: InversionResult) -> dict[int, float]:
         # The sampling variance without prior is s²/w; where the prior is all there is, s² = 1/α.
         # Their harmonic mean, for one coupling that the data leave open must not speak for its order.
         sampling = 1.0 / np.mean(np.clip(w, FLOOR**2, 1.0) / np.maximum(s2, 1e-300))
-        tau2 = float(np.sum(J2 - noise)) / max(float(result.kept[where].sum()), 1e-300)
+        kept = max(float(result.kept[where].mean()), 1e-300)
+        tau2 = expected_variance(float(np.mean(J2 - noise)) / kept, float(np.mean(noise)) / kept, len(J2), n_samples)
         alpha[k] = 1.0 / max(min(tau2, _broadest(result.model.alphabet, k)), FLOOR * float(sampling), 1e-300)
     return alpha
 
@@ -106,13 +126,14 @@ def _broadest(alphabet: Alphabet, k: int) -> float:
 def learn(
     fit: Callable[[dict[int, float], InversionResult | None], InversionResult],
     alpha: dict[int, float],
+    n_samples: float = np.inf,
     max_rounds: int = 30,
     tol: float = 0.005,
 ) -> InversionResult:
     """Empirical Bayes: fit, update α, fit again from there, until no estimate would move.
 
     w_k, ``determined``, is the fraction of its estimate without prior that a coupling of order k keeps: stop when no w_k
-    would change by more than ``tol``.
+    would change by more than ``tol``, and no α_k by more than half.
 
     Parameters
     ----------
@@ -122,10 +143,12 @@ def learn(
     """
     result, last = fit(alpha, None), dict.fromkeys(alpha, 0.0)
     for _ in range(max_rounds):
-        target = update(result)
-        if result.converged and all(_change(result, k, target[k]) < tol for k in target):
+        target = update(result, n_samples)
+        steps = {k: _log_step(result.alpha[k], target[k]) for k in target}
+        near = all(abs(steps[k]) < _NEAR and _change(result, k, steps[k]) < tol for k in steps)
+        if result.converged and near:
             break
-        steps = {k: float(np.clip(_log_step(result.alpha[k], target[k]), -_LEAP, _LEAP)) for k in target}
+        steps = {k: float(np.clip(step, -_LEAP, _LEAP)) for k, step in steps.items()}
         for k in steps:  # a step back is one too far: it is halved
             steps[k] *= 0.5 if steps[k] * last.get(k, 0.0) < 0.0 else 1.0
         alpha = {k: (result.alpha[k] or target[k]) * float(np.exp(steps[k])) for k in steps}
@@ -137,7 +160,7 @@ def _log_step(now: float, target: float) -> float:
     return float(np.log(target / now)) if now > 0.0 else 0.0
 
 
-def _change(result: InversionResult, k: int, target: float) -> float:
-    """|Δw|, with w the share that order k keeps, if α_k became the target, as if it had one sampling variance."""
+def _change(result: InversionResult, k: int, step: float) -> float:
+    """|Δw|, with w the share that order k keeps, after a step of ln α_k, as if it had one sampling variance."""
     w = result.determined(k)
-    return abs(w / (w + (1.0 - w) * np.exp(_log_step(result.alpha[k], target))) - w) if w > 0.0 else 0.0
+    return abs(w / (w + (1.0 - w) * np.exp(step)) - w) if w > 0.0 else 0.0

@@ -76,7 +76,7 @@ def fit(
     if not isinstance(alpha, str):
         result = refine_from(Prior(start.alpha, l1_ratio), start.model, **given)
     else:
-        result = learn(gaussian, start.alpha)
+        result = learn(gaussian, start.alpha, moments.n_samples)
         if l1_ratio:
             result = refine_from(Prior(elastic(result.alpha, l1_ratio), l1_ratio), result.model, **given)
     return result.with_notes(start.notes)
