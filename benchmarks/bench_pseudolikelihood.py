@@ -4,9 +4,9 @@
 
 1. Pairs, n = 100, M = 10⁴ (SK, β = 0.3): against pseudolm (``pip install pseudolm``), which fits a logistic regression
    for each site without penalty and averages the two estimates of each coupling; ours is the joint minimum, so that the
-   two are not the same estimate. Given are the differences, absolute and in standard errors, also from the exact optimum
-   of pseudolm's own problem (Newton's method, site by site, then the averages), which says how much of the difference
-   is where pseudolm stops; and the value of the pseudo-log-likelihood at each.
+   two are not the same estimate. Given are the distances, absolute and in standard errors, from the exact optimum of
+   pseudolm's own problem (Newton's method, site by site, then the averages), also of pseudolm itself, which stops short
+   of it; and the value of the pseudo-log-likelihood at each.
 2. All pairs and triplets, n = 50, M = 10⁵: against scipy's L-BFGS on the same objective, gradients by the same passes.
    Our fit is the median of five.
 

@@ -11,7 +11,7 @@ from scipy import optimize
 
 from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
 from hbm_learn.inference.states import StateTable
-from hbm_learn.inversion import diagonal, likelihood, prior
+from hbm_learn.inversion import diagonal, likelihood
 from hbm_learn.inversion.prior import Prior, check_alpha, learn, update
 from hbm_learn.inversion.result import InversionResult
 
@@ -93,22 +93,22 @@ def log_gaussian_evidence(y: np.ndarray, Sigma: np.ndarray, prior_variances: np.
     return -0.5 * float(np.linalg.slogdet(C)[1] + y @ np.linalg.solve(C, y))
 
 
-@pytest.mark.parametrize("tau", [(0.3, 0.1), (1.0, 0.3)])
-def test_learnt_alpha_maximises_the_evidence_of_gaussian_data(tau, monkeypatch):
-    """Without the correction for what is uncertain about τ²: the evidence in closed form, maximised by scipy."""
-    monkeypatch.setattr(prior, "expected_variance", lambda tau2, *_: tau2)
+@pytest.mark.parametrize("tau", [(0.3, 0.1), (0.3, 0.03), (0.05, 0.3)])
+def test_learnt_alpha_maximises_the_evidence_of_gaussian_data(tau):
+    """The evidence in closed form, maximised by scipy."""
     interactions, y, Sigma = gaussian_data(tau)
     sizes = np.diff(interactions.indptr)
     best = optimize.minimize(
         lambda u: -log_gaussian_evidence(y, Sigma, np.exp(-np.where(sizes == 2, *u))), np.log([10.0, 10.0])
     )
     learnt = learn(gaussian_fitter(interactions, y, np.linalg.inv(Sigma)), {2: 1.0, 3: 1.0}, tol=1e-7)
-    np.testing.assert_allclose([1 / learnt.alpha[2], 1 / learnt.alpha[3]], np.exp(-best.x), rtol=2e-3)
+    # An absent order ends at the floor, 10⁻³ of a sampling variance of about 0.01.
+    np.testing.assert_allclose([1 / learnt.alpha[2], 1 / learnt.alpha[3]], np.exp(-best.x), rtol=2e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("tau", [(0.3, 0.1), (0.3, 0.05), (0.05, 0.3), (0.3, 0.0), (0.0, 0.3)])
-def test_learnt_variance_is_its_mean_over_the_evidence(tau):
-    """∫ τ² evidence dτ² / ∫ evidence dτ² on a grid; at the maximum of the evidence an absent order has no variance."""
+def test_errors_allow_for_an_uncertain_prior(tau):
+    """They are those of E[τ²] = ∫ τ² evidence dτ² / ∫ evidence dτ²; at the maximum an absent order has no errors."""
     interactions, y, Sigma = gaussian_data(tau)
     sizes = np.diff(interactions.indptr)
     grid = np.concatenate([np.linspace(0.0, 0.02, 40, endpoint=False), np.geomspace(0.02, 1.0, 30)])
@@ -116,9 +116,15 @@ def test_learnt_variance_is_its_mean_over_the_evidence(tau):
     log_p = np.array([[log_gaussian_evidence(y, Sigma, np.where(sizes == 2, a, b)) for b in grid] for a in grid])
     p = np.exp(log_p - log_p.max()) * np.outer(spacing, spacing)
     means = np.array([grid @ p.sum(axis=1), grid @ p.sum(axis=0)]) / p.sum()
-    learnt = learn(gaussian_fitter(interactions, y, np.linalg.inv(Sigma)), {2: 1.0, 3: 1.0}, tol=1e-4)
-    found = np.array([1 / learnt.alpha[2], 1 / learnt.alpha[3]])
-    assert (np.abs(np.log(found / means)) < 0.25).all()
+    fit = gaussian_fitter(interactions, y, np.linalg.inv(Sigma))
+    found = learn(fit, {2: 1.0, 3: 1.0}, tol=1e-4)
+    expected = fit({2: 1 / means[0], 3: 1 / means[1]}, None)
+    ratio = found.standard_errors / expected.standard_errors
+    assert ((ratio > 0.85) & (ratio < 1.35)).all()
+    plain = fit(found.alpha, None).standard_errors
+    assert (found.standard_errors >= plain).all()
+    if found.alpha[2] > 1e4:  # the negative control: here the evidence is largest without pairs
+        assert (ratio * plain / found.standard_errors)[interactions.slice(2)].max() < 0.5
 
 
 def test_learnt_alpha_maximises_the_evidence_of_a_likelihood():
@@ -163,7 +169,9 @@ def test_an_absent_order_is_switched_off():
         pairs = interactions.slice(2)
         assert np.linalg.norm(result.model.weights[pairs]) > 0.8 * np.linalg.norm(flat.model.weights[pairs])
         assert len(asked) <= 15
-    assert np.mean(shares) < 0.2
+    assert (
+        np.sum(np.array(shares) < 0.02) >= 2
+    )  # noise alone favours a positive variance in about half of the data sets
 
 
 def test_an_order_that_the_start_takes_for_absent_comes_back():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from hbm_learn.inversion.prior import FLOOR, expected_variance
+from hbm_learn.inversion.prior import FLOOR
 
 # A correlation matrix with a smaller pivot than this is treated as singular.
 SINGULAR = 1e-10
@@ -75,13 +75,11 @@ def pair_variances(P: np.ndarray, n_samples: float) -> np.ndarray:
     return (np.outer(diagonal, diagonal) + P**2) / n_samples
 
 
-def learn_alpha(estimates: np.ndarray, variances: np.ndarray, n_samples: float) -> float:
-    """α = 1/τ² from mean(Ĵ² − se²): moments matching of a Gaussian prior for one order."""
+def learn_alpha(estimates: np.ndarray, variances: np.ndarray) -> float:
+    """α = 1/τ² with τ² = mean(Ĵ² − se²), floored: moments matching of a Gaussian prior for one order."""
     if not len(estimates) or not variances.any():
         return 0.0
-    noise = float(np.mean(variances))
-    tau2 = expected_variance(float(np.mean(estimates**2)) - noise, noise, len(estimates), n_samples)
-    return 1.0 / max(tau2, FLOOR * noise)
+    return 1.0 / max(float(np.mean(estimates**2 - variances)), FLOOR * float(np.mean(variances)))
 
 
 def selected_precision(P: np.ndarray, pairs: np.ndarray, tol: float = 1e-10, max_sweeps: int = 500) -> np.ndarray:

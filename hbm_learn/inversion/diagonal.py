@@ -21,7 +21,7 @@ from hbm_learn.alphabet import Alphabet
 from hbm_learn.inference.adaptive_tap import solve_inner
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion import covariance
-from hbm_learn.inversion.prior import check_alpha
+from hbm_learn.inversion.prior import check_alpha, widened
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.moments import Moments
@@ -67,7 +67,7 @@ def invert(
         block, where = kept.block(k), kept.slice(k)
         variances[k] = _permanents(noise, block) / M
         estimate = (raw[k] - _contract(tensors, k, m))[tuple(block.T)]
-        alphas.setdefault(k, covariance.learn_alpha(estimate, variances[k], M))
+        alphas.setdefault(k, covariance.learn_alpha(estimate, variances[k]))
         shrink[where] = 1.0 / (1.0 + alphas[k] * variances[k])
         weights[where] = estimate * shrink[where]
         tensors[k] = _dense(block, weights[where], len(m))
@@ -82,7 +82,7 @@ def invert(
         BoltzmannMachine.from_packed(np.zeros_like(m), kept, weights, 0.0, moments.alphabet), moments, P
     )
     posterior, sampling = _errors(variances, shrink, kept, P, m, M)
-    return InversionResult(
+    result = InversionResult(
         method="diagonal",
         model=model,
         standard_errors=posterior,
@@ -93,6 +93,7 @@ def invert(
         alpha={k: float(alphas[k]) for k in kept.orders},
         notes=notes,
     )
+    return widened(result, M) if isinstance(alpha, str) and np.isfinite(M) else result
 
 
 def _precision(

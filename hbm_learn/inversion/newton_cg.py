@@ -14,8 +14,8 @@ import numpy as np
 
 CONVERGED = "converged"
 MAX_ITER = "stopped after max_iter = {} Newton steps, the decrement still above its tolerance: raise max_iter or alpha."
-# Residual of a Newton step, relative to the gradient in the preconditioner's norm. With an exact Hessian it is tightened
-# as the gradient falls; a subsampled one leaves a share of the decrement that no better solution lowers.
+# Residual of a Newton step, relative to the gradient in the preconditioner's norm. With an exact Hessian it tightens as
+# the gradient falls; a subsampled one leaves a share of the decrement that no better solution lowers.
 _EXACT, _SUBSAMPLED = 0.1, 0.2
 STALLED = "stopped where no step along the Newton direction lowers the objective any more in floating point."
 

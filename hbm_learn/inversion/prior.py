@@ -9,7 +9,7 @@ MacKay's fixed point τ_k² = Σ Ĵ² / Σ (1 − s²/τ_k²), s² the posterior
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,42 +79,61 @@ def elastic(alpha: Mapping[int, float], l1_ratio: float) -> dict[int, float]:
     return {k: (1.0 - l1_ratio) * a + l1_ratio * np.sqrt(2.0 * a) for k, a in alpha.items()}
 
 
-def expected_variance(tau2: float, noise: float, p: int, n_samples: float) -> float:
-    """The mean of τ² ≥ 0 given an estimate of it from p couplings with sampling variance ``noise``.
-
-    Where the estimate comes out near or below zero, zero is only the most likely value: to take it would claim that
-    couplings are known to vanish which the data hardly see. The mean square Ĵ² = τ² + noise is that of ν Gaussian
-    numbers of variance τ² + noise, ν = p or fewer if there are fewer samples; with a flat prior of τ² ≥ 0 the variance
-    has a truncated inverse-gamma distribution.
-    """
-    half, square = max(0.5 / (1.0 / p + 1.0 / n_samples), 3.0), tau2 + noise
-    if noise <= 0.0 or square <= 0.0:
-        return max(tau2, 0.0)
-    T = half * square / noise
-    below = special.gammainc([half - 2.0, half - 1.0], T)
-    if below[1] < 1e-250:  # so far below zero that the distribution is exponential, with this rate
-        return noise**2 / (half * (noise - square))
-    return max(half * square / (half - 2.0) * float(below[0] / below[1]) - noise, 0.0)
-
-
-def update(result: InversionResult, n_samples: float = np.inf) -> dict[int, float]:
+def update(result: InversionResult) -> dict[int, float]:
     """α_k of every order whose expected Σ Ĵ² is the one found, from a fit with the present α.
 
-    If J ~ N(0, τ²), a fit with the present α makes Σ Ĵ² = τ² Σ kept + Σ noise of it on average. Solving for τ² finds the fixed point of MacKay's update, in few rounds even
-    where an order is nearly off: for couplings that are equally well determined it takes one.
+    If J ~ N(0, τ²), a fit with the present α makes Σ Ĵ² = τ² Σ kept + Σ noise of it on average. Solved for τ², that has
+    the fixed point of MacKay's update, but gets there in few rounds even where an order is nearly off: in one for
+    couplings that are equally well determined.
     """
     interactions, alpha = result.model.packed, {}
     for k in interactions.orders:
-        where = interactions.slice(k)
-        J2, s2 = result.model.weights[where] ** 2, result.standard_errors[where] ** 2
-        noise, w = result.noise[where], result.kept[where] + result.alpha[k] * result.noise[where]
-        # The sampling variance without prior is s²/w; where the prior is all there is, s² = 1/α.
-        # Their harmonic mean, for one coupling that the data leave open must not speak for its order.
-        sampling = 1.0 / np.mean(np.clip(w, FLOOR**2, 1.0) / np.maximum(s2, 1e-300))
-        kept = max(float(result.kept[where].mean()), 1e-300)
-        tau2 = expected_variance(float(np.mean(J2 - noise)) / kept, float(np.mean(noise)) / kept, len(J2), n_samples)
-        alpha[k] = 1.0 / max(min(tau2, _broadest(result.model.alphabet, k)), FLOOR * float(sampling), 1e-300)
+        tau2, sampling = _estimate(result, k)
+        alpha[k] = 1.0 / max(min(tau2, _broadest(result.model.alphabet, k)), FLOOR * sampling, 1e-300)
     return alpha
+
+
+def _estimate(result: InversionResult, k: int) -> tuple[float, float]:
+    """τ_k² from the squares found, and the sampling variance of the couplings without prior."""
+    where = result.model.packed.slice(k)
+    J2, s2 = result.model.weights[where] ** 2, result.standard_errors[where] ** 2
+    kept, noise = result.kept[where], result.noise[where]
+    # The sampling variance without prior is s²/w; where the prior is all there is, s² = 1/α.
+    # Their harmonic mean, for one coupling that the data leave open must not speak for its order.
+    w = np.clip(kept + result.alpha[k] * noise, FLOOR**2, 1.0)
+    sampling = 1.0 / float(np.mean(w / np.maximum(s2, 1e-300)))
+    return float(np.sum(J2 - noise)) / max(float(kept.sum()), 1e-300), sampling
+
+
+def expected_variance(tau2: float, noise: float, p: int, n_samples: float) -> float:
+    """The mean of τ² given an estimate ≥ 0 of it from p couplings with sampling variance ``noise``.
+
+    The mean square Ĵ² = τ² + noise is that of ν Gaussian numbers of variance τ² + noise, ν = p or fewer if there are
+    fewer samples; with a flat prior of τ² ≥ 0 the variance has a truncated inverse-gamma distribution.
+    """
+    half, square = max(0.5 / (1.0 / p + 1.0 / n_samples), 3.0), tau2 + noise
+    if noise <= 0.0:
+        return tau2
+    below = special.gammainc([half - 2.0, half - 1.0], half * square / noise)
+    return max(half * square / (half - 2.0) * float(below[0] / below[1]) - noise, 0.0)
+
+
+def widened(result: InversionResult, n_samples: float) -> InversionResult:
+    """The result with posterior errors that allow for what is uncertain about a learnt α.
+
+    Where τ² comes out near zero, zero is only its most likely value: errors with that prior would claim that couplings
+    are known to vanish which the data hardly see. They are given with the expected τ² where that is larger.
+    """
+    errors, interactions = result.standard_errors.copy(), result.model.packed
+    for k in interactions.orders:
+        where, alpha = interactions.slice(k), result.alpha[k]
+        found, sampling = _estimate(result, k)
+        tau2 = expected_variance(max(found, 0.0), sampling, where.stop - where.start, n_samples)
+        tau2 = min(tau2, _broadest(result.model.alphabet, k))
+        if alpha * tau2 > 1.0:
+            information = np.maximum(errors[where] ** -2.0 - alpha, 0.0)
+            errors[where] = (information + 1.0 / tau2) ** -0.5
+    return replace(result, standard_errors=errors)
 
 
 def _broadest(alphabet: Alphabet, k: int) -> float:
@@ -132,18 +151,19 @@ def learn(
 ) -> InversionResult:
     """Empirical Bayes: fit, update α, fit again from there, until no estimate would move.
 
-    w_k, ``determined``, is the fraction of its estimate without prior that a coupling of order k keeps: stop when no w_k
+    w_k, ``determined``, is the fraction of its estimate without prior that a coupling of order k keeps: stop when none
     would change by more than ``tol``, and no α_k by more than half.
 
     Parameters
     ----------
     fit : (α, previous result or None) → result.
     alpha : {order: α} to begin with, such as the closed form's.
+    n_samples : M.
     max_rounds : fits at most, after the first.
     """
     result, last = fit(alpha, None), dict.fromkeys(alpha, 0.0)
     for _ in range(max_rounds):
-        target = update(result, n_samples)
+        target = update(result)
         steps = {k: _log_step(result.alpha[k], target[k]) for k in target}
         near = all(abs(steps[k]) < _NEAR and _change(result, k, steps[k]) < tol for k in steps)
         if result.converged and near:
@@ -153,7 +173,7 @@ def learn(
             steps[k] *= 0.5 if steps[k] * last.get(k, 0.0) < 0.0 else 1.0
         alpha = {k: (result.alpha[k] or target[k]) * float(np.exp(steps[k])) for k in steps}
         result, last = fit(alpha, result), steps
-    return result
+    return widened(result, n_samples)
 
 
 def _log_step(now: float, target: float) -> float:

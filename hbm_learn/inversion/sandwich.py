@@ -150,9 +150,7 @@ def _stride(composite: Composite) -> int:
 # ---------------------------------------------------------------------- many parameters
 
 
-def _probed(
-    objective: Objective, theta: np.ndarray, count: np.ndarray, random_state: Any
-) -> Variances:
+def _probed(objective: Objective, theta: np.ndarray, count: np.ndarray, random_state: Any) -> Variances:
     """Variances of independent variables, corrected for each site and order by draws.
 
     y = H⁻¹ Σ_rows ±w s has the sampling covariance, y = H⁻¹ √(ridge · c/M) ξ what the prior adds to it. A few draws say
@@ -186,7 +184,7 @@ def _probed(
         sampling = variances(y, base)
         return Variances(sampling, sampling, ones, sampling)
     # Couplings g drawn from the prior, and what a fit makes of them: u = H⁻¹ (H − ridge) g, where g − u is
-    # H⁻¹ √(ridge · c/M) ξ. So the little that is left of an order that the prior all but switches off is still seen well.
+    # H⁻¹ √(ridge · c/M) ξ. So the little is seen well that is left of an order which the prior all but switches off.
     given = np.divide(1.0, np.sqrt(alpha), out=np.zeros_like(alpha), where=alpha > 0)
     g = given * rng.choice([-1.0, 1.0], (n_probes, len(given)))
     u = np.array([solve(H.product(each) - ridge * each) for each in g])

@@ -1,0 +1,84 @@
+"""More parameters than matrices can hold, and often more than rows: errors and learnt priors against the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hbm_learn import HBM, Interactions, Moments, datasets, sample
+from hbm_learn.inversion import diagonal, pseudolikelihood, sandwich
+from hbm_learn.inversion.prior import Prior
+from hbm_learn.inversion.result import InversionResult
+from hbm_learn.samples import Samples
+
+N = 30
+EVERYTHING = Interactions.upto(3, N)  # 4495 couplings: errors come from probes
+TRIPLETS = EVERYTHING.slice(3)
+
+
+def fit_pairwise_data(n_samples: int, alpha: dict[int, float], seed: int) -> InversionResult:
+    """Triplets fitted to data that have none."""
+    X = sample(datasets.make_sk(N, 0.3, h_std=0.1, random_state=seed), n_samples, random_state=seed)
+    samples = Samples.check(X, (-1, 1))
+    start = diagonal.invert(Moments.from_samples(samples, order=3), EVERYTHING, alpha)
+    return pseudolikelihood.fit(samples, EVERYTHING, start.model, Prior(alpha), random_state=seed)
+
+
+def excess(n_samples: int, alpha: float) -> float:
+    """Σ Ĵ² of absent triplets over the sum of the squares of their sampling errors."""
+    found = [fit_pairwise_data(n_samples, {2: N / 0.09 if alpha else 0.0, 3: alpha}, seed) for seed in range(3)]
+    squares = [(r.model.weights[TRIPLETS] ** 2).sum() / (r.sampling_errors[TRIPLETS] ** 2).sum() for r in found]
+    return float(np.mean(squares))
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "alpha"), [(1000, 1e5), (1000, 3e3), (3000, 3e3), (3000, 300.0), (10_000, 3e3), (10_000, 0.0)]
+)
+def test_sampling_errors_are_those_of_absent_triplets(n_samples: int, alpha: float) -> None:
+    """From an order that the prior all but switches off to none; 10⁴ rows are more than the Hessian takes."""
+    assert excess(n_samples, alpha) == pytest.approx(1.0, abs=0.07)
+
+
+def test_leverage_is_what_makes_them_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandwich, "_same_rows", lambda *args: 1.0)
+    assert excess(3000, 300.0) > 1.15
+
+
+@pytest.mark.parametrize("n_samples", [500, 2000, 10_000])
+@pytest.mark.parametrize("triplets", [0.0, 0.5])
+@pytest.mark.parametrize("refine", [None, "pseudolikelihood"])
+def test_learnt_prior_is_the_true_one(n_samples: int, triplets: float, refine: str | None) -> None:
+    truth = datasets.make_random(N, {2: 0.3 / np.sqrt(N), 3: triplets / N}, 0.1, random_state=1)
+    X = sample(truth, n_samples, random_state=2)
+    est = HBM(order=3, refine=refine).fit(X)
+    pairs = EVERYTHING.slice(2)
+    assert np.log(est.alpha_[2] * np.mean(truth.weights[pairs] ** 2)) == pytest.approx(0.0, abs=0.35)
+    if triplets:
+        assert np.log(est.alpha_[3] * (triplets / N) ** 2) == pytest.approx(0.0, abs=0.7 if n_samples < 1000 else 0.3)
+        error, scale = est.weights_ - truth.weights, est.standard_errors_
+        for where in (pairs, TRIPLETS):
+            assert 0.8 < np.sqrt(np.mean((error[where] / scale[where]) ** 2)) < 1.25
+    else:
+        assert est.alpha_[3] > 10 * n_samples  # at most a tenth of an estimate is kept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_samples", [300, 1000, 3000])
+@pytest.mark.parametrize("triplets", [0.0, 0.5])
+def test_considering_triplets_never_hurts_beyond_enumeration(n_samples: int, triplets: float) -> None:
+    """Σ_i ln P(x_i | rest) of as many new rows, on average over six data sets: at most half a standard error of one
+    paired difference is lost, or a thousandth of what pairs gain. (Without triplets, orders 2 and 3 are often nearly
+    the same model, and so is the error of their difference.)"""
+    losses, gains = [], []
+    for seed in range(6):
+        truth = datasets.make_random(N, {2: 0.5 / np.sqrt(N), 3: triplets / N}, 0.1, random_state=seed)
+        X, new = np.split(np.asarray(sample(truth, 2 * n_samples, random_state=seed)), 2)
+        models = [HBM(order=order).fit(X).model_ for order in (1, 2, 3)]
+        first, second, third = (-np.logaddexp(0.0, -2.0 * new * m.local_fields(new)).sum(axis=1) for m in models)
+        assert np.mean(third - first) > 0.0
+        losses.append((np.mean(second - third), (second - third).std() / np.sqrt(n_samples)))
+        gains.append(np.mean(second - first))
+    loss, error = np.mean(losses, axis=0)
+    assert loss <= max(0.5 * error, 1e-3 * np.mean(gains))
+    if triplets and n_samples >= 1000:
+        assert -loss > 0.1 * np.mean(gains)
