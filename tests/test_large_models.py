@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hbm_learn import HBM, Interactions, Moments, datasets, sample
-from hbm_learn.inversion import diagonal, pseudolikelihood, sandwich
+from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, datasets, sample
+from hbm_learn.inversion import diagonal, pseudolikelihood, refinement, sandwich
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.samples import Samples
@@ -42,6 +42,28 @@ def test_sampling_errors_are_those_of_absent_triplets(n_samples: int, alpha: flo
 def test_leverage_is_what_makes_them_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandwich, "_same_rows", lambda *args: 1.0)
     assert excess(3000, 300.0) > 1.15
+
+
+def test_tests_of_absent_couplings_on_bits() -> None:
+    """On {0, 1} a prior on triplets pulls at the pairs: z is N(0, 1) without it, the shrunk estimates are not."""
+    found: dict[int, list[np.ndarray]] = {2: [], 3: []}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        sizes = np.diff(EVERYTHING.indptr)
+        weights = 0.5 * rng.normal(size=len(sizes)) * (rng.random(len(sizes)) < np.where(sizes == 2, 0.3, 0.02))
+        truth = BoltzmannMachine.from_packed(rng.normal(-1.0, 0.3, N), EVERYTHING, weights, alphabet=(0, 1))
+        samples = Samples.check(sample(truth, 10_000, random_state=seed), (0, 1))
+        result = refinement.fit(Moments.from_samples(samples, order=3), samples, EVERYTHING, refine="pseudolikelihood")
+        assert result.z is not None
+        shrunk = result.model.weights / result.sampling_errors
+        for k in (2, 3):
+            absent = (sizes == k) & (weights == 0.0)
+            found[k].append(np.array([result.z[absent], shrunk[absent]]))
+    for k, (z, shrunk) in ((k, np.concatenate(values, axis=1)) for k, values in found.items()):
+        assert np.sqrt(np.mean(z**2)) == pytest.approx(1.0, abs=0.06)
+        assert 0.04 < np.mean(np.abs(z) > 1.96) < 0.065
+        if k == 2:
+            assert np.mean(np.abs(shrunk) > 1.96) > 0.1  # the negative control
 
 
 @pytest.mark.parametrize("n_samples", [500, 2000, 10_000])

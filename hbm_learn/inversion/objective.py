@@ -190,20 +190,25 @@ class Curvature:
         return np.maximum(np.concatenate([linear, *self.means[2:]]) + self.objective.ridge, 1e-12)
 
     @cached_property
+    def _free_diagonal(self) -> np.ndarray:
+        """D for (h', J') without the ridge."""
+        composite = self.composite
+        D = composite.map.independent_curvature(self.means[0], np.maximum(composite.rows.variance, 1e-12))
+        return np.maximum(D, 1e-10 * D.max())
+
+    @cached_property
     def _diagonal(self) -> np.ndarray:
         """D for (h', J'); Tᵀ diag(ridge) T adds the squares of T."""
         composite = self.composite
-        variance = np.maximum(composite.rows.variance, 1e-12)
-        D = composite.map.independent_curvature(self.means[0], variance)
-        D = D + composite.centring.power(2).T @ self.objective.ridge[: composite.n_linear]
+        D = self._free_diagonal + composite.centring.power(2).T @ self.objective.ridge[: composite.n_linear]
         return np.maximum(D, 1e-10 * D.max())
 
-    def precondition(self, r: np.ndarray) -> np.ndarray:
-        """T D⁻¹ Tᵀ r."""
+    def precondition(self, r: np.ndarray, prior: bool = True) -> np.ndarray:
+        """T D⁻¹ Tᵀ r, with the prior's part of D or without."""
         composite, T = self.composite, self.composite.centring
         linear, n = composite.n_linear, composite.n_features
         s = T.T @ r[:linear]
-        out = s / self._diagonal
+        out = s / (self._diagonal if prior else self._free_diagonal)
         if composite.terms == 1:
             return T @ out
         aa, ab, bb = self._site_inverse
@@ -211,11 +216,11 @@ class Curvature:
         out[:n] = aa * s[:n] + ab * rd
         return np.concatenate([T @ out, ab * s[:n] + bb * rd])
 
-    def inverse_diagonal(self, count: np.ndarray) -> np.ndarray:
-        """(n_params,) the diagonal of T D⁻¹ diag(count) Tᵀ."""
+    def inverse_diagonal(self, count: np.ndarray, prior: bool = True) -> np.ndarray:
+        """(n_params,) the diagonal of T D⁻¹ diag(count) Tᵀ, with the prior's part of D or without."""
         composite = self.composite
         linear, n = composite.n_linear, composite.n_features
-        centred = 1.0 / self._diagonal
+        centred = 1.0 / (self._diagonal if prior else self._free_diagonal)
         last = []
         if composite.terms == 2:
             centred[:n], last = self._site_inverse[0], [self._site_inverse[2] * count[linear:]]

@@ -17,14 +17,15 @@ class InversionResult:
     ----------
     method : name of the method.
     model : the fitted BoltzmannMachine.
-    standard_errors, h_standard_errors : (p,), (n,) posterior standard deviations of J_μ and h_i.
+    standard_errors, h_standard_errors : (p,), (n,) posterior standard deviations of J_μ and h_i; with a learnt prior
+        they allow for what is uncertain about it.
     sampling_errors : (p,) standard deviations of the estimates J_μ over repeated data sets; without a prior they equal
         ``standard_errors``.
     kept, noise : (p,) what empirical Bayes wants to know: couplings drawn from the prior, N(0, 1/α), would be estimated
         with squares of kept/α + noise on average. Without a prior, kept is 1; noise is the square of sampling_errors.
     z : (p,) N(0, 1) when J_μ = 0: one Newton step takes the estimate back to what it would be without the prior, which
         pulls a coupling also through the others that it is correlated with; divided by the error that it has there.
-        None where that is too costly: then J_μ / sampling_errors stands in.
+        None with an ℓ1 part and where the maximum is not finite: then J_μ / sampling_errors stands in.
     alpha : {order: prior precision used}.
     converged, status : whether the certificate is met, and a sentence that says so.
     n_iter : iterations, or passes over the data.

@@ -182,7 +182,7 @@ def _probed(objective: Objective, theta: np.ndarray, count: np.ndarray, random_s
     if not ridge.any():
         y /= np.sqrt(_same_rows(composite, H.means[0], composite.stride, count, ones))
         sampling = variances(y, base)
-        return Variances(sampling, sampling, ones, sampling)
+        return Variances(sampling, sampling, ones, sampling, theta / np.sqrt(sampling))
     # Couplings g drawn from the prior, and what a fit makes of them: u = H⁻¹ (H − ridge) g, where g − u is
     # H⁻¹ √(ridge · c/M) ξ. So the little is seen well that is left of an order which the prior all but switches off.
     given = np.divide(1.0, np.sqrt(alpha), out=np.zeros_like(alpha), where=alpha > 0)
@@ -193,7 +193,13 @@ def _probed(objective: Objective, theta: np.ndarray, count: np.ndarray, random_s
     sampling = variances(y, base * (1.0 - share))
     posterior = sampling + variances(g - u, base * share)
     kept = np.where(alpha > 0, by_order(alpha * np.mean(u**2, axis=0)), 1.0)
-    return Variances(posterior, sampling, kept, by_order(np.mean(y**2, axis=0)))
+
+    # One Newton step without the prior, by the approximate inverse, of the estimate and of its draws.
+    def free(x: np.ndarray) -> np.ndarray:
+        return x + H.precondition(ridge * x, prior=False)
+
+    errors = np.sqrt(variances(np.array([free(each) for each in y]), H.inverse_diagonal(count / M, prior=False)))
+    return Variances(posterior, sampling, kept, by_order(np.mean(y**2, axis=0)), free(theta) / errors)
 
 
 def _score_probe(H: Curvature, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
