@@ -98,9 +98,9 @@ class CompositeFit:
         return InversionResult(
             method=self.method,
             model=composite.model(theta),
-            standard_errors=errors.posterior[n:linear],
-            h_standard_errors=errors.posterior[:n],
-            sampling_errors=errors.sampling[n:linear],
+            standard_errors=np.sqrt(errors.posterior[n:linear]),
+            h_standard_errors=np.sqrt(errors.posterior[:n]),
+            sampling_errors=np.sqrt(errors.sampling[n:linear]),
             kept=errors.kept[n:linear],
             noise=errors.noise[n:linear],
             z=None if errors.z is None or lasso.any() else errors.z[n:linear],

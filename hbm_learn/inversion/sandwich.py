@@ -32,8 +32,8 @@ _SITE_DRAWS = 1500
 _PRIOR_DRAWS = 200.0
 
 
-class Errors(NamedTuple):
-    """(n_params,) each: posterior and sampling standard deviations; kept, noise and z as in ``InversionResult``."""
+class Variances(NamedTuple):
+    """(n_params,) each: posterior and sampling variances; kept, noise and z as in ``InversionResult``."""
 
     posterior: np.ndarray
     sampling: np.ndarray
@@ -42,20 +42,10 @@ class Errors(NamedTuple):
     z: np.ndarray | None
 
 
-class Variances(NamedTuple):
-    """The same with variances."""
-
-    posterior: np.ndarray
-    sampling: np.ndarray
-    kept: np.ndarray
-    noise: np.ndarray
-    z: np.ndarray | None = None
-
-
 def errors(
     objective: Objective, theta: np.ndarray, count: np.ndarray, random_state: Any = None, runaway: bool = False
-) -> Errors:
-    """Posterior and sampling standard deviations of θ, and z where the matrices are held whole.
+) -> Variances:
+    """Posterior and sampling variances of θ, and what follows from them.
 
     Parameters
     ----------
@@ -69,11 +59,12 @@ def errors(
         found = _dense(objective, theta, count)
     else:
         found = _probed(objective, theta, count, random_state)
-    posterior, sampling, z = found.posterior, found.sampling, found.z
-    if runaway:
-        least = Curvature(objective, theta).inverse_diagonal(count / objective.composite.rows.n_samples)
-        sampling, posterior, z = np.maximum(sampling, least), np.maximum(posterior, least), None
-    return Errors(np.sqrt(posterior), np.sqrt(sampling), found.kept, found.noise, z)
+    if not runaway:
+        return found
+    least = Curvature(objective, theta).inverse_diagonal(count / objective.composite.rows.n_samples)
+    return found._replace(
+        posterior=np.maximum(found.posterior, least), sampling=np.maximum(found.sampling, least), z=None
+    )
 
 
 def _dense(objective: Objective, theta: np.ndarray, count: np.ndarray) -> Variances:
