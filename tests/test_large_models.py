@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, datasets, sample
 from hbm_learn.inversion import diagonal, pseudolikelihood, refinement, sandwich
@@ -104,3 +105,22 @@ def test_considering_triplets_never_hurts_beyond_enumeration(n_samples: int, tri
     assert loss <= max(0.5 * error, 1e-3 * np.mean(gains))
     if triplets and n_samples >= 1000:
         assert -loss > 0.1 * np.mean(gains)
+
+
+@pytest.mark.parametrize("refine", ["likelihood", "pseudolikelihood"])
+def test_a_repeated_column_is_not_called_converged(refine: str) -> None:
+    """The closed form starts so far out that steps vanish there."""
+    X = np.random.default_rng(0).choice([-1, 1], (500, 25))
+    X[:, 3] = X[:, 0]
+    with (
+        pytest.warns(UserWarning, match="columns 0, 3 are collinear"),
+        pytest.warns(ConvergenceWarning, match="no finite maximum.*alpha > 0"),
+    ):
+        open_ended = HBM(order=2, refine=refine, alpha=0.0).fit(X)
+    assert not open_ended.converged_
+    with pytest.warns(UserWarning, match="columns 0, 3 are collinear"):
+        closed = HBM(order=2, refine=refine).fit(X)
+    assert closed.converged_
+    for est in (open_ended, closed):
+        assert np.isfinite(est.weights_).all() and np.isfinite(est.standard_errors_).all()
+    assert np.abs(closed.weights_).max() < 20

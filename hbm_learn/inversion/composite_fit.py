@@ -21,10 +21,10 @@ from hbm_learn.inversion import newton_cg, proximal, sandwich
 from hbm_learn.inversion.composite import Composite
 from hbm_learn.inversion.objective import Objective
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.result import InversionResult
+from hbm_learn.inversion.result import UNBOUNDED, InversionResult
 from hbm_learn.model import BoltzmannMachine
 
-UNBOUNDED = (
+_NO_MAXIMUM = (
     "the likelihood has no finite maximum: the fields of variable {} still grow after {} steps, as when some "
     "combination of values never occurs in the data, or a column repeats others; give alpha > 0: a prior keeps every "
     "coupling finite."
@@ -124,8 +124,13 @@ def _smooth(
     tol, typical = enough
     stop = _Stop(objective.composite, tol * typical)
     found = newton_cg.minimise(objective, theta, stop, max_iter=max_iter, verbose=verbose)
-    status = UNBOUNDED.format(stop.site, found.n_iter) if stop.runaway else found.status
-    converged = found.converged and not stop.runaway
+    # A start may lie so far out that no step runs away from there any more.
+    unbounded, site = bool(stop.runaway), stop.site
+    if not unbounded and not objective.ridge.any():
+        largest, site = objective.composite.largest_field(found.theta)
+        unbounded = largest > UNBOUNDED
+    status = _NO_MAXIMUM.format(site, found.n_iter) if unbounded else found.status
+    converged = found.converged and not unbounded
     residual = (stop.left if found.converged else found.decrement) / typical
     return found.theta, {"converged": converged, "status": status, "n_iter": found.n_iter, "residual": residual}
 

@@ -19,7 +19,7 @@ from hbm_learn.inference.states import MAX_STATES, StateTable
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion import boltzmann_learning, diagonal, fisher_free, newton
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.result import InversionResult
+from hbm_learn.inversion.result import UNBOUNDED, InversionResult
 from hbm_learn.inversion.target import Target
 from hbm_learn.model import BoltzmannMachine
 
@@ -65,9 +65,18 @@ def fit(
         return _fisher_free(target, moments, start, tol, max_iter, verbose)
     starts = [target.independent()] + ([] if start is None else [target.parameters(start)])
     with blas_for(len(target.t)):
-        return boltzmann_learning.fit(
+        result = boltzmann_learning.fit(
             target, starts, max_iter=max_iter, random_state=random_state, n_jobs=n_jobs, verbose=verbose
         )
+    # Chains see no difference between a coupling that is large and one that should be infinite.
+    theta = target.parameters(result.model)
+    width = np.diff(target.alphabet.bounds).item() ** np.diff(target.interactions.indptr)
+    size = np.abs(theta[target.n_free :]) * width * ((target.ridge + target.lasso)[target.n_free :] == 0.0)
+    if not size.size or size.max() < UNBOUNDED:
+        return result
+    return replace(
+        result, converged=False, status=_boundary(target, target.n_free + int(size.argmax()), theta, result.n_iter)
+    )
 
 
 def _listable(target: Target) -> bool:
@@ -94,7 +103,7 @@ def _newton(target: Target, start: BoltzmannMachine | None, tol: float, max_iter
         point.theta,
         point.fisher,
         converged=found.converged,
-        status=found.status if found.runaway is None else _boundary(target, found),
+        status=found.status if found.runaway is None else _boundary(target, found.runaway, point.theta, found.n_iter),
         n_iter=found.n_iter,
         residual=found.residual,
     )
@@ -162,12 +171,10 @@ def _best_start(target: Target, start: BoltzmannMachine | None) -> Point:
     return plain if given is None or given.value < plain.value else given
 
 
-def _boundary(target: Target, found: newton.Maximum) -> str:
-    r = found.runaway
-    assert r is not None
+def _boundary(target: Target, r: int, theta: np.ndarray, n_iter: int) -> str:
     free = (target.ridge + target.lasso)[target.n_free :] == 0.0
     remedy = "give alpha > 0: a prior keeps every coupling finite" if free.any() else "drop the variable"
     return (
-        f"the likelihood has no finite maximum: {target.label(r)} still grows ({found.point.theta[r]:.3g} after "
-        f"{found.n_iter} steps), as when some combination of values never occurs in the data; {remedy}."
+        f"the likelihood has no finite maximum: {target.label(r)} still grows ({theta[r]:.3g} after "
+        f"{n_iter} steps), as when some combination of values never occurs in the data; {remedy}."
     )

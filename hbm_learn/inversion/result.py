@@ -8,6 +8,9 @@ import numpy as np
 
 from hbm_learn.model import BoltzmannMachine
 
+# A field or coupling times the width of the alphabet that no data determine: odds of e⁴⁰ want as many samples.
+UNBOUNDED = 40.0
+
 
 @dataclass(frozen=True, eq=False)
 class InversionResult:
