@@ -120,7 +120,7 @@ def _same_rows(
 
 def _inverse(H: np.ndarray) -> np.ndarray:
     """H⁻¹; directions without curvature get the least that makes H, scaled to a unit diagonal, definite."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-16 * np.diag(H).max()))
     unit, lift = H * np.outer(scale, scale), 0.0
     while True:
         try:
