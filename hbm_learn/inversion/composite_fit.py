@@ -32,12 +32,12 @@ _NO_MAXIMUM = (
 # A step of no consequence for the objective that still moves a field times the width of the alphabet by this much goes
 # to infinity: towards a finite minimum, both vanish together.
 _RUNAWAY = 0.3
-# KKT residual of an ℓ1 fit, relative to the largest rate, by the bytes of a float: what its rounding allows.
-_KKT = {8: 1e-7, 4: 1e-5}
-# The share of the decrement that a step leaves, at best, see ``composite._ROWS_A_PARAMETER``.
-_LEAST_RATE = 0.1
 # Such steps in a row before giving up.
 _PATIENCE = 4
+# The share of the decrement that a step leaves, at best, see ``composite._ROWS_A_PARAMETER``.
+_LEAST_RATE = 0.1
+# KKT residual of an ℓ1 fit, relative to the largest rate, by the bytes of a float: what its rounding allows.
+_KKT = {8: 1e-7, 4: 1e-5}
 
 
 class _Stop:
