@@ -7,9 +7,10 @@ import pytest
 from oracle import ALPHABETS, distribution, random_model
 from scipy import optimize
 
-from hbm_learn import BoltzmannMachine, Interactions, sample
+from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
 from hbm_learn._kernels import conditional
-from hbm_learn.inversion import pseudolikelihood, sandwich
+from hbm_learn.inversion import diagonal, pseudolikelihood, sandwich
+from hbm_learn.inversion.newton_cg import conjugate_gradients
 from hbm_learn.inversion.objective import Curvature, DenseCurvature, Objective
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.samples import Samples
@@ -169,6 +170,28 @@ def test_start_and_threads_and_precision_do_not_matter() -> None:
     )
     np.testing.assert_array_equal(one.model.weights, two.model.weights)
     assert np.abs((one.model.weights - cold.model.weights) / scale).max() < 1e-3
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_stops_where_it_says(seed: int) -> None:
+    """The decrement that is left, by the Hessian of all rows, though the last step was taken without another look."""
+    n, M = 22, 60_000
+    model = datasets.make_random(n, {2: 0.7 / np.sqrt(n), 3: 0.7 / n}, 0.1, random_state=seed)
+    samples = Samples.check(sample(model, M, random_state=seed), (-1, 1))
+    start = diagonal.invert(Moments.from_samples(samples, order=3), model.packed, 0.0)
+    fit = pseudolikelihood.prepare(samples, model.packed)
+    composite = fit.composite
+    objective = Objective(composite, np.zeros(composite.n_params))
+
+    def left(model: BoltzmannMachine) -> float:
+        composite.stride, theta = 1, composite.pack(model)
+        gradient, H = objective.value_gradient(theta)[1], Curvature(objective, theta)
+        solved = conjugate_gradients(H.product, gradient, H.precondition, 1e-3, 200)
+        return float(gradient @ solved) * M / composite.n_params
+
+    assert composite.stride > 1
+    assert left(start.model) > 0.1
+    assert left(fit.fit(flat(), start.model).model) < 0.01
 
 
 def never_together(rng: np.random.Generator) -> np.ndarray:

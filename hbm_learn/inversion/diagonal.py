@@ -62,7 +62,7 @@ def invert(
     variances = {2: covariance.pair_variances(P, M)[tuple(kept.block(2).T)]}
     weights, shrink = np.zeros(len(kept)), np.ones(len(kept))
     raw = _whitened(moments, P, kept.order)
-    noise = P @ C @ P  # the covariance of Y = (x − m) P; P itself without a prior
+    noise = P @ C @ P if kept.order > 2 else P  # the covariance of Y = (x − m) P; P itself without a prior
     for k in range(kept.order, 2, -1):
         block, where = kept.block(k), kept.slice(k)
         variances[k] = _permanents(noise, block) / M

@@ -68,15 +68,7 @@ def fit(
         result = boltzmann_learning.fit(
             target, starts, max_iter=max_iter, random_state=random_state, n_jobs=n_jobs, verbose=verbose
         )
-    # Chains see no difference between a coupling that is large and one that should be infinite.
-    theta = target.parameters(result.model)
-    width = np.diff(target.alphabet.bounds).item() ** np.diff(target.interactions.indptr)
-    size = np.abs(theta[target.n_free :]) * width * ((target.ridge + target.lasso)[target.n_free :] == 0.0)
-    if not size.size or size.max() < UNBOUNDED:
-        return result
-    return replace(
-        result, converged=False, status=_boundary(target, target.n_free + int(size.argmax()), theta, result.n_iter)
-    )
+    return _if_finite(target, result)
 
 
 def _listable(target: Target) -> bool:
@@ -169,6 +161,17 @@ def _best_start(target: Target, start: BoltzmannMachine | None) -> Point:
     plain = Point(target, target.independent(), StateTable(target.model(target.independent())))
     given = None if start is None else Point.at(target, target.parameters(start))
     return plain if given is None or given.value < plain.value else given
+
+
+def _if_finite(target: Target, result: InversionResult) -> InversionResult:
+    """The result of chains: they see no difference between a coupling that is large and one that should be infinite."""
+    theta = target.parameters(result.model)
+    width = np.diff(target.alphabet.bounds).item() ** np.diff(target.interactions.indptr)
+    size = np.abs(theta[target.n_free :]) * width * ((target.ridge + target.lasso)[target.n_free :] == 0.0)
+    if size.max(initial=0.0) < UNBOUNDED:
+        return result
+    status = _boundary(target, target.n_free + int(size.argmax()), theta, result.n_iter)
+    return replace(result, converged=False, status=status)
 
 
 def _boundary(target: Target, r: int, theta: np.ndarray, n_iter: int) -> str:
