@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hbm_learn import HBM, BoltzmannMachine, datasets, sample
-from hbm_learn.inference.states import StateTable
+from hbm_learn.states import StateTable
 
 N = 12
 ESTIMATORS = {

@@ -20,11 +20,13 @@ import numpy as np
 from scipy import optimize
 
 from hbm_learn import BoltzmannMachine, Moments, datasets, sample
-from hbm_learn.inference.states import StateTable
-from hbm_learn.inversion import diagonal, likelihood, pseudolikelihood
+from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.composite import pseudolikelihood
+from hbm_learn.inversion.likelihood import fit as likelihood
+from hbm_learn.inversion.likelihood.target import Target
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.target import Target
-from hbm_learn.samples import Samples
+from hbm_learn.states import StateTable
 
 CASES = [(9, 2, 1000, 0.6), (9, 3, 1000, 0.6), (12, 3, 10_000, 0.6), (16, 3, 100_000, 0.5), (20, 3, 100_000, 0.5)]
 

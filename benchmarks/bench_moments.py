@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hbm_learn import Moments
-from hbm_learn.samples import Samples
+from hbm_learn.data.samples import Samples
 
 
 def seconds(work, repeats=3):

@@ -27,11 +27,12 @@ from scipy import optimize
 
 from hbm_learn import Moments, datasets, sample
 from hbm_learn._threads import blas_for
-from hbm_learn.inversion import diagonal, pseudolikelihood, sandwich
-from hbm_learn.inversion.newton_cg import conjugate_gradients
-from hbm_learn.inversion.objective import Objective
+from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.composite import pseudolikelihood, sandwich
+from hbm_learn.inversion.composite.objective import Objective
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.samples import Samples
+from hbm_learn.optimise.newton_cg import conjugate_gradients
 
 FLAT = Prior({2: 0.0, 3: 0.0})
 

@@ -9,13 +9,13 @@ The path of data::
 """
 
 from hbm_learn import datasets
-from hbm_learn.alphabet import Alphabet, Interval
+from hbm_learn.data.moments import Moments
 from hbm_learn.estimator import HBM
 from hbm_learn.inference import infer
 from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.moments import Moments
 from hbm_learn.sampling import sample
+from hbm_learn.space import Alphabet, Interval
 
 __version__ = "0.1.0"
 

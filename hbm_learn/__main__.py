@@ -2,7 +2,7 @@
 
 import sys
 
-from hbm_learn.cli import main
+from hbm_learn.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

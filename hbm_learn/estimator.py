@@ -13,17 +13,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
-from hbm_learn import conditionals, scoring, uncertainty
-from hbm_learn._tables import complete_rows, like_input
+from hbm_learn import conditionals
 from hbm_learn._validation import check_integer
-from hbm_learn.alphabet import Alphabet
+from hbm_learn.assessment import uncertainty
+from hbm_learn.data.moments import Moments
+from hbm_learn.data.samples import Samples, require_order
+from hbm_learn.data.tables import complete_rows, like_input
+from hbm_learn.inference import log_partition as scoring
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion import refinement
 from hbm_learn.inversion.prior import check_alpha
 from hbm_learn.inversion.result import InversionResult
-from hbm_learn.moments import Moments
-from hbm_learn.samples import Samples, require_order
 from hbm_learn.sampling import sample
+from hbm_learn.space import Alphabet
 
 # order="auto" takes triplets while they make at most this many interactions.
 MAX_AUTO_INTERACTIONS = 10**6

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn import _storage
 from hbm_learn._kernels import polynomial
 from hbm_learn._threads import in_threads, row_parts
-from hbm_learn.alphabet import Alphabet
 from hbm_learn.interactions import Interactions
+from hbm_learn.io import models as _storage
+from hbm_learn.space import Alphabet
 
 
 class BoltzmannMachine:

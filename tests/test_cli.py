@@ -8,8 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hbm_learn import HBM, BoltzmannMachine, _commands, _files, _storage, _terminal, infer, sample
-from hbm_learn.cli import main
+from hbm_learn import HBM, BoltzmannMachine, infer, sample
+from hbm_learn.cli import commands as _commands
+from hbm_learn.cli import terminal as _terminal
+from hbm_learn.cli.main import main
+from hbm_learn.io import models as _storage
+from hbm_learn.io import tables as _files
 
 NAMES = ["rain", "wind", "sun", "frost"]
 MODEL = BoltzmannMachine([0.1, 0.0, -0.2, 0.1], {(0, 1): 0.5, (2, 3): -0.4, (0, 1, 2): 0.6})
@@ -90,7 +94,7 @@ def test_fit_options_reach_the_estimator(folder, capsys, monkeypatch):
     ("text", "expected"), [("real", "real"), ("0,0.5,1", [0.0, 0.5, 1.0]), ("interval:-1,2", "Interval(low=-1.0")]
 )
 def test_alphabets(text, expected):
-    from hbm_learn.cli import build_parser
+    from hbm_learn.cli.main import build_parser
 
     found = build_parser().parse_args(["fit", "x.csv", f"--alphabet={text}"]).alphabet
     assert found == expected or str(found).startswith(str(expected))

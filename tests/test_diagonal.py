@@ -5,7 +5,8 @@ import pytest
 from oracle import ALPHABETS, distribution, random_model
 
 from hbm_learn import BoltzmannMachine, Interactions, Interval, Moments, datasets, infer, sample
-from hbm_learn.inversion import covariance, diagonal
+from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.closed_form import precision as covariance
 
 
 def exact_moments(model, order):

@@ -14,7 +14,7 @@ from hbm_learn import Alphabet, BoltzmannMachine, Interactions, Interval
 from hbm_learn._kernels import transform as kernels
 from hbm_learn.inference import infer
 from hbm_learn.inference.exact import StateTable
-from hbm_learn.inference.states import transform
+from hbm_learn.states import transform
 
 SIZES = {
     (-1, 1): 6,

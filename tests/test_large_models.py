@@ -7,10 +7,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, datasets, sample
-from hbm_learn.inversion import diagonal, pseudolikelihood, refinement, sandwich
+from hbm_learn.data.samples import Samples
+from hbm_learn.inversion import refinement
+from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.composite import pseudolikelihood, sandwich
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.inversion.result import InversionResult
-from hbm_learn.samples import Samples
 
 N = 30
 EVERYTHING = Interactions.upto(3, N)  # 4495 couplings: errors come from probes

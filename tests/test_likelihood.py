@@ -9,11 +9,14 @@ from scipy import optimize
 
 from hbm_learn import BoltzmannMachine, Interactions, Interval, Moments, datasets, sample
 from hbm_learn._kernels.quadratic import coordinate_ascent
-from hbm_learn.inference.states import StateTable
-from hbm_learn.inversion import boltzmann_learning, diagonal, likelihood, pseudolikelihood
+from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.composite import pseudolikelihood
+from hbm_learn.inversion.likelihood import fit as likelihood
+from hbm_learn.inversion.likelihood import monte_carlo as boltzmann_learning
+from hbm_learn.inversion.likelihood.target import Target
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.target import Target
-from hbm_learn.samples import Samples
+from hbm_learn.states import StateTable
 
 FLAT = Prior({2: 0.0, 3: 0.0, 4: 0.0})
 

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import distribution
 
-import hbm_learn.moments as moments_module
-import hbm_learn.samples as samples_module
-from hbm_learn import Alphabet, BoltzmannMachine, Interactions, Interval, Moments, _sums
+import hbm_learn.data.moments as moments_module
+import hbm_learn.data.samples as samples_module
+from hbm_learn import Alphabet, BoltzmannMachine, Interactions, Interval, Moments
 from hbm_learn._kernels import bits, symmetric
-from hbm_learn.samples import Samples
+from hbm_learn.data import sums as _sums
+from hbm_learn.data.samples import Samples
 
 ALPHABETS = {
     "bit": (0, 1),

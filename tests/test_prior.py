@@ -10,10 +10,11 @@ from oracle import random_model
 from scipy import optimize
 
 from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
-from hbm_learn.inference.states import StateTable
-from hbm_learn.inversion import diagonal, likelihood
+from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.likelihood import fit as likelihood
 from hbm_learn.inversion.prior import FLOOR, Prior, check_alpha, learn, update
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.states import StateTable
 
 
 def fitter(moments: Moments, interactions: Interactions):

@@ -9,11 +9,12 @@ from scipy import optimize
 
 from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
 from hbm_learn._kernels import conditional
-from hbm_learn.inversion import diagonal, pseudolikelihood, sandwich
-from hbm_learn.inversion.newton_cg import conjugate_gradients
-from hbm_learn.inversion.objective import Curvature, DenseCurvature, Objective
+from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.composite import pseudolikelihood, sandwich
+from hbm_learn.inversion.composite.objective import Curvature, DenseCurvature, Objective
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.samples import Samples
+from hbm_learn.optimise.newton_cg import conjugate_gradients
 
 SETS = ("dense", "sparse")
 
@@ -127,7 +128,7 @@ def test_weights_are_repeated_rows() -> None:
 
 
 def test_grouped_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hbm_learn.inversion import rows
+    from hbm_learn.data import rows
 
     X = np.random.default_rng(4).choice([-1, 1], size=(500, 5))
     samples, interactions = Samples.check(X, (-1, 1)), Interactions.upto(3, 5)

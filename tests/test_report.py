@@ -11,8 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hbm_learn import HBM, BoltzmannMachine, _heldout, _report_tables, _wording, datasets, report, sample
-from hbm_learn.cli import main
+from hbm_learn import HBM, BoltzmannMachine, datasets, report, sample
+from hbm_learn.assessment import heldout as _heldout
+from hbm_learn.cli.main import main
+from hbm_learn.report import tables as _report_tables
+from hbm_learn.report import words as _wording
 
 NAMES = ["rain", "wind", "sun", "frost", "<script>alert('x')</script>", 'a "quoted" & name']
 MODEL = BoltzmannMachine([0.1, 0.0, -0.2, 0.1, 0.2, 0.0], {(0, 1): 0.5, (2, 3): -0.4, (0, 1, 2): 0.6, (3, 4, 5): -0.5})

@@ -11,9 +11,9 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import hbm_learn.samples as samples_module
+import hbm_learn.data.samples as samples_module
 from hbm_learn import Alphabet, Interval
-from hbm_learn.samples import MISSING, Samples, encode
+from hbm_learn.data.samples import MISSING, Samples, encode
 
 
 def table(values, n_samples=200, n_features=5, seed=0):

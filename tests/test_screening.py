@@ -8,10 +8,11 @@ from oracle import ALPHABETS, distribution, random_model
 
 from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
 from hbm_learn._kernels import conditional
-from hbm_learn.inversion import diagonal, screening
-from hbm_learn.inversion.objective import Curvature, DenseCurvature, Objective
+from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.composite import screening
+from hbm_learn.inversion.composite.objective import Curvature, DenseCurvature, Objective
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.samples import Samples
 
 LOSSES = list(screening.LOSSES)
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hbm_learn._kernels import polynomial
-from hbm_learn.alphabet import SiteMoments
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.space import SiteMoments
 
 # √V enters denominators; below this a site is frozen for every purpose in float64.
 TINY = 1e-280

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from hbm_learn.inference.result import InferenceResult
-from hbm_learn.inference.states import MAX_STATES, StateTable
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.states import MAX_STATES, StateTable
 
 __all__ = ["MAX_STATES", "StateTable", "exact"]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from hbm_learn.alphabet import Alphabet
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.space import Alphabet
 
 # A learnt prior variance never falls below this fraction of the mean sampling variance of its order: such an order is
 # switched off, and everything stays finite.

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from hbm_learn._validation import choose
+from hbm_learn.data.moments import Moments
+from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
-from hbm_learn.inversion import diagonal, likelihood, pseudolikelihood, screening
-from hbm_learn.inversion.composite_fit import CompositeFit
+from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.composite import pseudolikelihood, screening
+from hbm_learn.inversion.composite.fit import CompositeFit
+from hbm_learn.inversion.likelihood import fit as likelihood
 from hbm_learn.inversion.prior import Prior, elastic, learn
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.moments import Moments
-from hbm_learn.samples import Samples
 
 # refine="auto" takes the exact likelihood up to this many states.
 MAX_LIKELIHOOD_STATES = 2**20

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn._wording import short_names
+from hbm_learn.report.words import short_names
 
 # Signed weights: a diverging map that the colour-blind can read, centred at 0, and its two ends for lines.
 DIVERGING = "RdBu_r"

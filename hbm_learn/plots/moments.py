@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
-from hbm_learn.moments import Moments
 from hbm_learn.plots import _style
 from hbm_learn.sampling import sample
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from hbm_learn.assessment.uncertainty import Tests, screen
 from hbm_learn.interactions import Interactions
 from hbm_learn.plots import _style
-from hbm_learn.uncertainty import Tests, screen
 
 
 class VolcanoDisplay:

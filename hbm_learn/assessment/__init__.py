@@ -1,0 +1,1 @@
+"""What to believe of a fit: intervals, tests, selection, trust."""

@@ -1,0 +1,286 @@
+"""The ``hbm-learn`` command: arguments, help, and how failures are told. What it does is in ``_commands``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import hbm_learn
+from hbm_learn.cli import commands as _commands
+from hbm_learn.inference import METHODS as INFERENCE
+from hbm_learn.io import tables as _files
+from hbm_learn.sampling import METHODS as SAMPLERS
+from hbm_learn.space import Interval
+
+INTRODUCTION = """\
+Learn which variables interact, in pairs, triplets and beyond, from a table of samples: one row a sample, one column a
+variable, each with a few values (yes/no as 0/1, spins as -1/1, ratings as 0…4) or real numbers.
+
+  hbm-learn info  data.csv                            look at the data first
+  hbm-learn fit   data.csv -o model.npz --report report.html
+  hbm-learn score model.npz new.csv                   how well the model tells unseen rows
+  hbm-learn sample model.npz -n 1000 -o samples.csv   draw from it
+  hbm-learn infer model.npz --method dc               its means, variances and log partition function
+"""
+FIT = """\
+Fit a higher-order Boltzmann machine:
+
+  P(x) ∝ exp( Σ h_i x_i - ½ Σ d_i x_i² + Σ_pairs J_ij x_i x_j + Σ_triplets J_ijk x_i x_j x_k + … )
+
+The table that is printed holds the interactions with the strongest evidence: their weights J, an interval, and the
+q-value, the share of false ones to expect among all that are at least as strong.
+Rows with a missing value are left out.
+"""
+FIT_EXAMPLES = """\
+examples:
+  hbm-learn fit datasets/planted_triplets.csv --order 3 --fdr 0.05 --report report.html
+      test all pairs and triplets, keep those that stand out with at most 5 % false ones, write a report to read
+  hbm-learn fit survey.csv --drop id,date --order 2 -o model.npz --table couplings.csv
+  hbm-learn fit spins.npy --interactions "0*1,1*2,0*1*2" --alphabet -1,1
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors on one line, with the exit code 2 of bad input."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"hbm-learn: error: {message} (see {self.prog} --help)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code is 0, 2 for bad input, 1 for another failure, 130 after Ctrl-C."""
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = build_parser().parse_args(_join_negative(argv), Namespace(argv=list(argv)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = _show_warning
+        try:
+            arguments.run(arguments)
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except KeyboardInterrupt:
+            return _fail("interrupted.", 130)
+        except OSError as error:
+            return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
+        except ValueError as error:
+            return _fail(str(error), 2)
+        except Exception as error:
+            return _fail(f"{type(error).__name__}: {error}", 1)
+    return 0
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"hbm-learn: error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"hbm-learn: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _join_negative(argv: Sequence[str]) -> list[str]:
+    """``--alphabet -1,1`` as ``--alphabet=-1,1``: argparse takes a list that begins with a minus for an option."""
+    joined: list[str] = []
+    for word in argv:
+        if joined and joined[-1] == "--alphabet" and re.match(r"-[\d.]", word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+# ---------------------------------------------------------------------- the arguments
+
+
+def build_parser() -> Parser:
+    parser = Parser(prog="hbm-learn", description=INTRODUCTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"hbm-learn {hbm_learn.__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="command", parser_class=Parser)
+    _add_fit(commands)
+    _add_sample(commands)
+    _add_score(commands)
+    _add_infer(commands)
+    _add_info(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, run: Any, summary: str, text: str | None = None, epilog: str = "") -> Parser:
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=text or f"{summary[0].upper()}{summary[1:]}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_fit(commands: Any) -> None:
+    parser = _command(commands, "fit", _commands.fit, "learn a model from a table of samples", FIT, FIT_EXAMPLES)
+    parser.add_argument("data", help=f"samples: {_files.FORMATS}")
+    model = parser.add_argument_group("the model")
+    model.add_argument("--order", type=_order, default="auto", help='largest interaction considered, or "auto"')
+    model.add_argument(
+        "--interactions",
+        type=_interactions,
+        metavar="LIST",
+        help="only these, such as a*b,a*b*c, by column names or numbers; @file reads them from a file, one a line",
+    )
+    model.add_argument(
+        "--alphabet",
+        type=_alphabet,
+        default="auto",
+        metavar="VALUES",
+        help='values such as -1,1; "real"; interval:0,1; or "auto", the values seen (the default)',
+    )
+    model.add_argument("--columns", type=_list, metavar="NAMES", help="use only these columns: a,b,c")
+    model.add_argument("--drop", type=_list, metavar="NAMES", help="leave these columns out: id,date")
+    how = parser.add_argument_group("how it is fitted")
+    how.add_argument(
+        "--refine",
+        type=_refine,
+        default="auto",
+        metavar="METHOD",
+        help="what removes the bias of the closed form: auto (the default), none, likelihood,"
+        " pseudolikelihood, screening",
+    )
+    how.add_argument(
+        "--alpha",
+        type=_alpha,
+        default="auto",
+        help='prior precision of the couplings: "auto" (learnt), a number, or one for each order: 10,100',
+    )
+    how.add_argument("--l1-ratio", type=float, default=0.0, metavar="SHARE", help="share of the ℓ1 penalty (default 0)")
+    how.add_argument(
+        "--fdr", type=float, metavar="RATE", help="keep only what passes tests at this false-discovery rate"
+    )
+    _add_common(how)
+    out = parser.add_argument_group("what comes out")
+    out.add_argument("--level", type=float, default=0.95, help="level of the intervals (default 0.95)")
+    out.add_argument("--top", type=int, default=20, metavar="N", help="rows of the table on the terminal (default 20)")
+    out.add_argument("-o", "--output", metavar="MODEL.npz", help="write the model")
+    out.add_argument("--table", metavar="FILE.csv", help="write all interactions as a table")
+    out.add_argument("--report", metavar="REPORT.html", help="write a report with tables and pictures, in one file")
+
+
+def _add_sample(commands: Any) -> None:
+    parser = _command(commands, "sample", _commands.sample, "draw samples from a model")
+    parser.add_argument("model", help="a model written by fit -o")
+    parser.add_argument("-n", "--number", type=int, default=1000, help="how many (default 1000)")
+    parser.add_argument("-o", "--output", metavar="FILE", help=f"{_files.FORMATS}; without it, CSV on the terminal")
+    parser.add_argument(
+        "--method",
+        choices=["auto", *SAMPLERS],
+        default="auto",
+        help="auto (the default) is exact up to 2**20 states and Gibbs sampling beyond; tempering is for rugged models",
+    )
+    _add_common(parser)
+
+
+def _add_score(commands: Any) -> None:
+    text = (
+        "Score rows under a model: the pseudo-log-likelihood Σ_i ln P(x_i | the rest of the row), in nats.\n"
+        "Higher is better; compare models on the same rows, best on rows that were not used to fit."
+    )
+    parser = _command(commands, "score", _commands.score, "score a table of samples under a model", text)
+    parser.add_argument("model", help="a model written by fit -o")
+    parser.add_argument("data", help=f"samples: {_files.FORMATS}; columns are matched by name if the model has names")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the score of each row")
+    parser.add_argument("--log-likelihood", action="store_true", help="also the mean of ln P(x), which needs ln Z")
+    _add_common(parser)
+
+
+def _add_infer(commands: Any) -> None:
+    parser = _command(commands, "infer", _commands.infer, "means, variances and log partition function of a model")
+    parser.add_argument("model", help="a model written by fit -o")
+    parser.add_argument(
+        "--method",
+        choices=list(INFERENCE),
+        default="dc",
+        help="dc (the default): mean field with diagonal consistency; exact: up to 2**24 states; gibbs: by sampling",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE.npz", help="write m, v and the covariances chi")
+    parser.add_argument("--top", type=int, default=20, metavar="N", help="variables to print (default 20)")
+    _add_common(parser)
+
+
+def _add_info(commands: Any) -> None:
+    parser = _command(commands, "info", _commands.info, "say what is in a model or in a table of samples")
+    parser.add_argument("file", help=f"a model, or samples: {_files.FORMATS}")
+    parser.add_argument("--top", type=int, default=20, metavar="N", help="rows to print (default 20)")
+
+
+def _add_common(parser: Any) -> None:
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of everything random, for the same result again")
+    parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: all cores)")
+
+
+# ---------------------------------------------------------------------- text to parameters
+
+
+def _expects(what: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
+    """Make the ValueError of a conversion a sentence that says what to give."""
+
+    def decorate(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+        def converted(text: str) -> Any:
+            try:
+                return convert(text)
+            except (ValueError, TypeError) as error:
+                raise argparse.ArgumentTypeError(f"{text!r}: give {what}") from error
+
+        return converted
+
+    return decorate
+
+
+def _list(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+@_expects('an integer, or "auto"')
+def _order(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
+def _refine(text: str) -> str | None:
+    return None if text.lower() == "none" else text
+
+
+@_expects('"auto", a number, or one number for each order, such as 10,100')
+def _alpha(text: str) -> str | float | list[float]:
+    if text == "auto":
+        return text
+    numbers = [float(item) for item in _list(text)]
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+@_expects('values such as -1,1, "real", interval:0,1, or "auto"')
+def _alphabet(text: str) -> Any:
+    """Values, an Interval, or the words that the library knows."""
+    if text in ("auto", "real"):
+        return text
+    if text.startswith("interval:"):
+        return Interval(*(float(item) for item in _list(text.removeprefix("interval:"))))
+    numbers = [float(item) for item in _list(text)]
+    return [int(x) for x in numbers] if all(x == int(x) for x in numbers) else numbers
+
+
+def _interactions(text: str) -> list[tuple[str, ...]]:
+    """a*b,a*b*c as tuples of names; which of them are numbers of columns is settled once the columns are known."""
+    if text.startswith("@"):
+        try:
+            with open(text[1:], encoding="utf-8") as file:
+                items = [line.strip() for line in file if line.strip()]
+        except OSError as error:
+            raise argparse.ArgumentTypeError(f"cannot read {text[1:]}: {error.strerror}") from error
+    else:
+        items = _list(text)
+    return [tuple(member.strip() for member in item.split("*")) for item in items]

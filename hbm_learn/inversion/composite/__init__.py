@@ -1,0 +1,1 @@
+"""Composite likelihoods: pseudolikelihood and interaction screening, on blocks of rows."""

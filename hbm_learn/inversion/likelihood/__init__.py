@@ -1,0 +1,1 @@
+"""Maximum likelihood: exact, matrix-free, Monte Carlo."""

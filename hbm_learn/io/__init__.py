@@ -1,0 +1,1 @@
+"""Files: models and tables on disk."""

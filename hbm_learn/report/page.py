@@ -1,0 +1,214 @@
+"""The report: one HTML file, with nothing to fetch, that says what was found and how far to trust it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import platform
+from collections.abc import Callable
+from datetime import date
+from html import escape
+from importlib.resources import files
+from os import PathLike
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+import hbm_learn
+from hbm_learn import plots
+from hbm_learn.estimator import HBM
+from hbm_learn.report import tables
+from hbm_learn.report import words as wording
+
+# A model whose moments are further from the data's than this, in standard errors, is to be read with caution.
+MAX_DISCREPANCY = 1.5
+CITATION = (
+    "C. Takahashi, M. Yasuda and K. Tanaka, “Adaptive Thouless–Anderson–Palmer equation for higher-order Markov random "
+    "fields”, arXiv:1811.06967."
+)
+
+
+def write(path: str | PathLike[str], estimator: HBM, X: Any, **options: Any) -> None:
+    """Write the report of a fitted estimator; ``options`` as in :func:`html`."""
+    Path(path).write_text(html(estimator, X, **options), encoding="utf-8")
+
+
+def html(
+    estimator: HBM,
+    X: Any,
+    *,
+    level: float = 0.95,
+    source: str | None = None,
+    command: str | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> str:
+    """The report as a string.
+
+    Parameters
+    ----------
+    estimator : fitted HBM.
+    X : the samples that it was fitted to.
+    level : of the intervals.
+    source : where the samples are from, such as the name of a file.
+    command : the command that makes the report again, if there is one.
+    progress : called with the name of each step.
+    """
+    progress("comparing moments")
+    moments = plots.MomentsDisplay.from_estimator(estimator)
+    progress("drawing")
+    figures = _figures(estimator, moments)
+    progress("scoring held-out rows")
+    heldout = tables.heldout(estimator, X)
+    progress("writing the report")
+    verdict, verdict_class, trust_items = _trust(estimator, moments, level)
+    name = Path(source).name if source else "the data"
+    return _template("report.html").substitute(
+        css=_text("report.css"),
+        js=_text("report.js"),
+        version=hbm_learn.__version__,
+        date=date.today().isoformat(),
+        title=escape(f"What interacts with what in {name}"),
+        lead=escape(_lead(estimator, level)),
+        verdict=escape(verdict),
+        verdict_class=verdict_class,
+        trust_items="\n".join(f"<li>{escape(item)}</li>" for item in trust_items),
+        meaning="".join(f"<p>{escape(sentence)}</p>" for sentence in _meaning(estimator)),
+        table=tables.interactions(estimator, level),
+        figures=figures,
+        heldout=heldout,
+        data=tables.data(estimator, X, source),
+        again=_again(estimator, source, command),
+    )
+
+
+# ---------------------------------------------------------------------- words
+
+
+def _lead(est: HBM, level: float) -> str:
+    M, n = est.moments_.n_samples, est.n_features_in_
+    size = f"{wording.counted(M, 'row')} of {wording.counted(n, 'variable')}. "
+    rows = wording.strongest(est, 1, level)
+    if not len(rows):
+        return size + wording.found(est)
+    margin = f"{wording.signed(rows.weight[0])}, {100 * level:g} % interval {tables.interval(rows, 0)}"
+    return f"{size}{wording.found(est)} The surest is {rows.labels[0]} ({margin})."
+
+
+def _trust(est: HBM, moments: plots.MomentsDisplay, level: float) -> tuple[str, str, list[str]]:
+    """(verdict, its class, sentences)."""
+    off = {k: value for k, value in moments.discrepancy_.items() if value > MAX_DISCREPANCY}
+    good = est.converged_ and not est.trust_.warning and not off
+    verdict = (
+        "The fit can be relied on, as far as these checks can tell."
+        if good
+        else "Read this with caution: see the points below."
+    )
+    kinds = {1: "means", 2: "covariances", 3: "third cumulants"}
+    figures = ", ".join(f"{kinds[k]} {value:.2f}" for k, value in moments.discrepancy_.items())
+    items = ["The optimiser converged."] if est.converged_ else []
+    items += wording.caveats(est)
+    items.append(
+        f"Moments of the fitted model against those of the data, root mean square difference in standard errors: "
+        f"{figures}. Up to about 1 is what chance alone gives."
+        + ("" if not off else f" More than {MAX_DISCREPANCY:g} means that the model leaves something out.")
+    )
+    items.append(
+        f"The intervals hold the true weight {100 * level:g} times in 100 if the interactions that matter were "
+        "considered. A variable that was not measured can make others seem to interact."
+    )
+    return verdict, "good" if good else "caution", items
+
+
+def _meaning(est: HBM) -> list[str]:
+    """What a weight means, on this alphabet."""
+    alphabet = est.model_.alphabet
+    low, high = alphabet.bounds
+    if alphabet.is_binary:
+        factor = (high - low) ** 2
+        power = "exp(J)" if factor == 1 else f"exp({factor:g} J)"
+        pair = (
+            "The weight J of a pair says how strongly two variables act on each other, all others being equal: when "
+            f"one goes from {low:g} to {high:g}, the odds that the other is {high:g} are multiplied by {power}."
+        )
+    else:
+        pair = (
+            "The weight J of a pair says how strongly two variables act on each other, all others being equal: they "
+            "tend to be large together if it is positive, and one large with the other small if it is negative."
+        )
+    sentences = [pair]
+    if est.model_.order >= 3:
+        sentences.append("The weight of a triplet says how the pull between two of its variables depends on the third.")
+    tests = (
+        "q is the share of false findings to expect among all interactions of that order that are at least as sure; z "
+        "is the weight over its sampling error."
+    )
+    return [*sentences, tests]
+
+
+def _again(est: HBM, source: str | None, command: str | None) -> str:
+    where = f"the samples in {source}" if source else "the samples"
+    code = (
+        "from hbm_learn import HBM, report\n\n"
+        f"X = …  # {where}, as an array or a data frame\nest = {est!r}.fit(X)\nreport.write('report.html', est, X)"
+    )
+    shell = "" if command is None else f"<p>In a terminal:</p><pre>{escape(command)}</pre>"
+    versions = f"hbm_learn {hbm_learn.__version__}, NumPy {np.__version__}, Python {platform.python_version()}"
+    return (
+        f"{shell}<p>In Python:</p><pre>{escape(code)}</pre><p class='note'>{escape(versions)}</p>"
+        f"<p>If this is of use in published work, please cite the software, hbm_learn {hbm_learn.__version__}, and the "
+        f"method that it builds on: {escape(CITATION)}</p>"
+    )
+
+
+# ---------------------------------------------------------------------- pictures
+
+
+def _figures(est: HBM, moments: plots.MomentsDisplay) -> str:
+    parts = []
+    if len(est.weights_):
+        level = wording.level_of(est)
+        hypergraph = plots.HypergraphDisplay.from_estimator(est, max_q=level)
+        if len(hypergraph.shown_):
+            text = "Lines are pairs and triangles triplets; solid and red for positive, dashed and blue for negative."
+            alt = f"Graph of {len(hypergraph.shown_)} interactions among {est.n_features_in_} variables."
+            parts.append(_figure(hypergraph.figure_, alt, text, "medium"))
+        text = "Each marker is an interaction. Filled ones stand above the line of the false-discovery rate."
+        if est.fdr is not None:
+            text += " An open one above it passed the first, quick test and not the one after the refined fit."
+        volcano = plots.VolcanoDisplay.from_estimator(est)
+        parts.append(_figure(volcano.figure_, "Evidence against weight of every interaction tested.", text, "narrow"))
+        if len(est.model_.packed.block(2)):
+            matrix = plots.CouplingMatrixDisplay.from_estimator(est)
+            text = "Pair couplings; red is positive, blue negative, and grey the diagonal, which has none."
+            parts.append(_figure(matrix.figure_, "Matrix of the pair couplings.", text, "narrow"))
+    text = (
+        "What the data shows against what the fitted model tells, by order, with standard errors. Points on the line "
+        "are told well, whether or not their interaction is in the model."
+    )
+    parts.append(_figure(moments.figure_, "Observed against fitted moments, a panel for each order.", text, "panorama"))
+    return "\n".join(parts)
+
+
+def _figure(figure: Any, alt: str, caption: str, kind: str = "") -> str:
+    """A matplotlib figure as SVG in a data URI, where its identifiers cannot meet those of another."""
+    import matplotlib.pyplot as plt
+
+    buffer = io.BytesIO()
+    with plt.rc_context({"svg.hashsalt": "hbm_learn"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, dpi=150)
+    plt.close(figure)
+    uri = "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return (
+        f'<figure class="{kind}"><div><img src="{uri}" alt="{escape(alt)}"></div>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def _text(name: str) -> str:
+    return files("hbm_learn").joinpath("report", "template", name).read_text(encoding="utf-8")
+
+
+def _template(name: str) -> Template:
+    return Template(_text(name))
