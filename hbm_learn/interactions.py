@@ -9,7 +9,7 @@ arrays, sorted by order and then lexicographically, so that the interactions of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import comb
 from typing import Any
@@ -24,6 +24,15 @@ class Interactions:
     """An immutable set of interactions of order ≥ 2 among ``n_features`` variables.
 
     Build one with :meth:`from_tuples`, :meth:`upto` or :meth:`from_blocks`.
+
+    Attributes
+    ----------
+    members : (Σ|μ|,) array
+        The members of all interactions, one after another.
+    indptr : (p + 1,) array
+        Interaction r is ``members[indptr[r]:indptr[r + 1]]``.
+    n_features : int
+        Number of variables (or columns) that may be members.
     """
 
     def __init__(self, members: np.ndarray, indptr: np.ndarray, n_features: int):
@@ -39,17 +48,35 @@ class Interactions:
     def from_tuples(
         cls, tuples: Iterable[Iterable[Any]], n_features: int, names: Sequence[str] | None = None
     ) -> Interactions:
-        """From any iterable of tuples of feature indices or, with ``names``, feature names.
+        """From tuples of feature indices or names.
 
         Members are sorted silently, the same interaction given twice counts once; a repeated member, an unknown feature
         or an order below 2 is a ValueError.
+
+        Parameters
+        ----------
+        tuples : iterable of tuples
+            Indices, or names of ``names``.
+        n_features : int
+            Number of variables.
+        names : sequence of str or None
+            Of the variables.
         """
-        position = {} if names is None else {name: i for i, name in enumerate(names)}
+        position = positions_of(names)
         found = {_canonical(mu, n_features, position) for mu in tuples}
-        return cls._from_sorted(sorted(found, key=lambda mu: (len(mu), mu)), n_features)
+        return cls.from_sorted(sorted(found, key=lambda mu: (len(mu), mu)), n_features)
 
     @classmethod
-    def _from_sorted(cls, ordered: list[tuple[int, ...]], n_features: int) -> Interactions:
+    def from_sorted(cls, ordered: Sequence[tuple[int, ...]], n_features: int) -> Interactions:
+        """From distinct tuples that are known to be right.
+
+        Parameters
+        ----------
+        ordered : sequence of tuples
+            Each ascending, by order and then lexicographically.
+        n_features : int
+            Number of variables.
+        """
         sizes = np.fromiter((len(mu) for mu in ordered), dtype=np.intp, count=len(ordered))
         indptr = np.concatenate([np.zeros(1, dtype=np.intp), np.cumsum(sizes, dtype=np.intp)])
         members = np.fromiter((i for mu in ordered for i in mu), dtype=np.intp, count=int(indptr[-1]))
@@ -57,7 +84,15 @@ class Interactions:
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[np.ndarray], n_features: int) -> Interactions:
-        """From (p_k, k) arrays of distinct, sorted rows in lexicographic order, one array for each order, ascending."""
+        """From one array for each order.
+
+        Parameters
+        ----------
+        blocks : iterable of (p_k, k) arrays
+            Distinct, sorted rows in lexicographic order; orders ascending.
+        n_features : int
+            Number of variables.
+        """
         blocks = [np.ascontiguousarray(block, dtype=np.intp) for block in blocks if len(block)]
         sizes = np.concatenate([np.zeros(1, dtype=np.intp)] + [np.full(len(b), b.shape[1]) for b in blocks])
         members = np.concatenate([b.ravel() for b in blocks]) if blocks else np.zeros(0, dtype=np.intp)
@@ -65,7 +100,15 @@ class Interactions:
 
     @classmethod
     def upto(cls, order: int, n_features: int) -> Interactions:
-        """All subsets of 2 … order variables; refused, with the count, when they could not be held in memory."""
+        """All subsets of 2 … order variables; refused, with the count, when they could not be held in memory.
+
+        Parameters
+        ----------
+        order : int
+            The largest number of variables in one.
+        n_features : int
+            Number of variables.
+        """
         if order < 1:
             raise ValueError(f"order={order}: give the largest number of variables in one interaction, at least 1.")
         orders = range(2, min(order, n_features) + 1)
@@ -127,8 +170,10 @@ class Interactions:
 
     @cached_property
     def incidence(self) -> tuple[np.ndarray, np.ndarray]:
-        """(site_ptr, site_interactions): the interactions that contain site i are
-        site_interactions[site_ptr[i]:site_ptr[i + 1]], ascending."""
+        """(site_ptr, site_interactions): which interactions contain each site.
+
+        Those of site i are ``site_interactions[site_ptr[i]:site_ptr[i + 1]]``, ascending.
+        """
         which = np.repeat(np.arange(len(self), dtype=np.intp), np.diff(self.indptr))
         by_site = np.argsort(self.members, kind="stable")
         degree = np.bincount(self.members, minlength=self.n_features)
@@ -186,7 +231,8 @@ def _codes(rows: np.ndarray, n_features: int) -> np.ndarray:
     return (rows.astype(code_type) * powers).sum(axis=1)
 
 
-def _canonical(mu: Iterable[Any], n_features: int, position: dict[Any, int]) -> tuple[int, ...]:
+def resolve_members(mu: Iterable[Any], n_features: int, position: Mapping[Any, int] | None = None) -> list[int]:
+    """The indices of the members of an interaction, ascending, repeats kept; ``position`` maps names to indices."""
     try:
         given = tuple(mu) if not isinstance(mu, str) else None
     except TypeError:
@@ -199,13 +245,23 @@ def _canonical(mu: Iterable[Any], n_features: int, position: dict[Any, int]) -> 
             raise ValueError(f"interaction {given}: {member!r} is not a feature index.")
         if isinstance(member, (int, np.integer)) and 0 <= member < n_features:
             members.append(int(member))
-        elif member in position:
+        elif position and member in position:
             members.append(position[member])
         else:
             known = f"0 … {n_features - 1}" if not position else f"0 … {n_features - 1}, or a feature name"
             raise ValueError(f"interaction {given}: {member!r} is not a known feature; features are {known}.")
+    return sorted(members)
+
+
+def positions_of(names: Sequence[str] | None) -> dict[Any, int]:
+    """{name: index}."""
+    return {} if names is None else {name: i for i, name in enumerate(names)}
+
+
+def _canonical(mu: Iterable[Any], n_features: int, position: Mapping[Any, int]) -> tuple[int, ...]:
+    members = resolve_members(mu, n_features, position)
     if len(set(members)) != len(members):
-        raise ValueError(f"interaction {given}: a member is repeated; powers of a variable are not supported.")
+        raise ValueError(f"interaction {tuple(mu)}: a member is repeated; powers belong to a model or an estimator.")
     if len(members) < 2:
-        raise ValueError(f"interaction {given}: an interaction has at least two members; fields go in h.")
-    return tuple(sorted(members))
+        raise ValueError(f"interaction {tuple(mu)}: an interaction has at least two members; fields go in h.")
+    return tuple(members)

@@ -1,22 +1,30 @@
-"""BoltzmannMachine: the higher-order Boltzmann machine (Eq. energy_higher-order).
+"""BoltzmannMachine: the higher-order Boltzmann machine (Eq. energy_higher-order), for variables of any kind.
 
-P(x) = exp(−H(x)) / Z,   H(x) = − Σ_i h_i x_i + ½ Σ_i d_i x_i² − Σ_μ J_μ Π_{i∈μ} x_i,   x_i ∈ X
+    P(x) = exp(−H(x)) / Z,   H(x) = − Σ_i θ_i(x_i) − Σ_μ J_μ Π_{c∈μ} φ_c(x),   θ_i(x) = h_i x − ½ d_i x² + site_i(x)
+
+With one number x_i for each variable and φ = x, this is the paper's H = − Σ h_i x_i + ½ Σ d_i x_i² − Σ_μ J_μ Π x_i.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import combinations, permutations
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from numbers import Real
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from hbm_learn import couplings as couplings_
+from hbm_learn import gauge
 from hbm_learn._kernels import polynomial
 from hbm_learn._threads import in_threads, row_parts
+from hbm_learn.couplings import finite_vector
 from hbm_learn.interactions import Interactions
-from hbm_learn.io import models as _storage
-from hbm_learn.space import Alphabet
+from hbm_learn.io import models as storage
+from hbm_learn.site_weights import SiteWeights, add_columns, add_single, check_sites, frozen, own_table, split_own
+from hbm_learn.space import Space
+from hbm_learn.terms import Terms, closure
 
 
 class BoltzmannMachine:
@@ -24,10 +32,18 @@ class BoltzmannMachine:
 
     Parameters
     ----------
-    h : (n,) fields.
-    couplings : dict {(0, 1): 0.3, (0, 1, 2): -0.1}, or a symmetric (n, n) array of pair couplings with zero diagonal.
-    d : number or (n,) anisotropies. On a two-valued alphabet x² is affine in x: there d only shifts h.
-    alphabet : values, ``Interval(low, high)``, or "real" (Gaussian, pairwise only).
+    h : (n,) array-like
+        Fields; zero for nominal variables.
+    couplings : dict or (n, n) array
+        {(0, 1): 0.3, (0, 1, 2): -0.1, (0, 0, 1): 0.2}: a repeated member is a power, x_0² x_1. With nominal members the
+        value is an array over their values, (q_i, q_j, …), numeric members taking no axis. Or a symmetric array of pair
+        couplings with zero diagonal.
+    d : float or (n,) array-like
+        Anisotropies. With two values x² is affine in x: there d only shifts h.
+    alphabet : values, Nominal, Interval, "real", or one for each variable
+        "real" is the Gaussian, with pairs only.
+    site : None or sequence
+        For each variable None or (q_i,) log weights on top of h x − d x²/2; all there is for a nominal variable.
 
     Examples
     --------
@@ -39,146 +55,263 @@ class BoltzmannMachine:
     def __init__(
         self,
         h: Any,
-        couplings: Mapping[tuple[int, ...], float] | np.ndarray,
+        couplings: Mapping[tuple[int, ...], Any] | np.ndarray,
         d: Any = 0.0,
         alphabet: Any = (-1, 1),
+        site: Sequence[Any] | None = None,
     ):
-        self._h = _finite_vector("h", h)
-        n = len(self._h)
-        self._d = _finite_vector("d", np.broadcast_to(d, n) if np.ndim(d) == 0 else d, n)
-        self._alphabet = Alphabet(alphabet)
-        self._packed, self._weights = _pack(couplings, n)
-        if self._alphabet.kind == "real" and self._packed.order > 2:
+        h = finite_vector("h", h)
+        n = len(h)
+        d = finite_vector("d", np.broadcast_to(d, n) if np.ndim(d) == 0 else d, n)
+        packed = couplings_.pack if isinstance(couplings, Mapping) else couplings_.pack_matrix
+        space, columns, weights, single = packed(couplings, alphabet, n)
+        # What tables that do not sum to zero say of one variable alone goes to its own weights.
+        self._set(space, add_single(space, check_sites(space, h, d, site), single), columns, weights)
+
+    def _set(self, space: Space, sites: SiteWeights | None, columns: Interactions, weights: np.ndarray) -> None:
+        if space.is_real and columns.order > 2:
             raise ValueError(
-                f'alphabet "real" takes pair couplings only (got order {self._packed.order}): with higher orders '
+                f'alphabet "real" takes pair couplings only (got order {columns.order}): with higher orders '
                 "exp(−H) has no finite integral. Use an Interval for bounded continuous variables."
             )
-        for array in (self._h, self._d, self._weights):
-            array.setflags(write=False)
+        self._space, self._columns, self._column_weights = space, columns, weights
+        weights.setflags(write=False)
+        if sites is not None:
+            self._sites = frozen(sites)
+
+    @classmethod
+    def from_parts(
+        cls, space: Space, sites: SiteWeights | None, columns: Interactions, weights: np.ndarray
+    ) -> BoltzmannMachine:
+        """From all that a model holds, on any space and in any gauge; nothing is checked.
+
+        Parameters
+        ----------
+        space : Space
+            What each variable is.
+        sites : tuple or None
+            (h, d, site).
+        columns : Interactions
+            Sets of columns.
+        weights : (p,) array
+            J of each of them.
+        """
+        model = cls.__new__(cls)
+        model._set(space, sites, columns, weights)
+        return model
 
     @classmethod
     def from_packed(
         cls, h: Any, interactions: Interactions, weights: Any, d: Any = 0.0, alphabet: Any = (-1, 1)
     ) -> BoltzmannMachine:
-        """From an ``Interactions`` and its (p,) weights, without a Python object for each interaction."""
+        """From an ``Interactions`` and its weights, for numeric variables, with no object for each interaction.
+
+        Parameters
+        ----------
+        h : (n,) array-like
+            Fields.
+        interactions : Interactions
+            Which sets of variables interact.
+        weights : (p,) array-like
+            J of each of them.
+        d : float or (n,) array-like
+            Anisotropies.
+        alphabet : values, Interval, "real", or one for each variable
+            As in the constructor.
+        """
         model = cls(h, {}, d, alphabet)
-        if interactions.n_features != model.n_features:
+        if interactions.n_features != model.n_columns:
             raise ValueError(f"interactions among {interactions.n_features} variables, but h has {model.n_features}.")
-        weights = _finite_vector("weights", weights, len(interactions))
-        if model.alphabet.kind == "real" and interactions.order > 2:
-            return cls(h, dict(zip(interactions.tuples, weights)), d, alphabet)  # raises
-        model._packed, model._weights = interactions, weights
-        weights.setflags(write=False)
+        weights = finite_vector("weights", weights, len(interactions))
+        return cls.from_parts(model._space, model._sites, interactions, weights)
+
+    @classmethod
+    def from_columns(
+        cls,
+        space: Space,
+        own: Sequence[np.ndarray],
+        columns: Interactions,
+        weights: Any,
+        frequencies: Sequence[np.ndarray] | None = None,
+    ) -> BoltzmannMachine:
+        """From θ_i over the values of each site and weights of sets of columns, in any gauge of a finite space.
+
+        Parameters
+        ----------
+        space : Space
+            What each variable is.
+        own : sequence of (q_i,) arrays
+            θ_i. That of a numeric site is split into h, d and the rest.
+        columns : Interactions
+            Sets of columns.
+        weights : (p,) array-like
+            J of each of them.
+        frequencies : sequence of (q_i,) arrays or None
+            Under which the quadratic h x − d x²/2 is the closest to θ; all values alike by default.
+        """
+        model = cls.from_parts(space, None, columns, finite_vector("weights", weights, len(columns)))
+        model.own, model._frequencies = list(own), frequencies
         return model
 
     # ------------------------------------------------------------------ parameters
 
+    @cached_property
+    def _sites(self) -> SiteWeights:
+        """(h, d, site); of a model made from θ tables only when somebody asks, as fits make many of them."""
+        return frozen(split_own(self._space, self.own, self._frequencies))
+
     @property
     def h(self) -> np.ndarray:
-        return self._h
+        """(n,) fields h_i; zero for nominal variables."""
+        return self._sites[0]
 
     @property
     def d(self) -> np.ndarray:
-        return self._d
+        """(n,) anisotropies d_i; zero for nominal variables."""
+        return self._sites[1]
 
     @property
-    def alphabet(self) -> Alphabet:
-        return self._alphabet
+    def site(self) -> tuple[np.ndarray | None, ...]:
+        """For each variable None or (q_i,) log weights on top of h x − d x²/2."""
+        return self._sites[2]
+
+    @cached_property
+    def own(self) -> list[Any]:
+        """θ_i over the values of each variable; None where they cannot be listed."""
+        return [own_table(a, *each) for a, *each in zip(self._space.alphabets, *self._sites)]
+
+    @property
+    def space(self) -> Space:
+        """What each variable is."""
+        return self._space
+
+    @property
+    def alphabet(self) -> Any:
+        """The Alphabet that all variables share, or a tuple with one for each."""
+        return self._space.alphabets if self._space.alphabet is None else self._space.alphabet
 
     @property
     def n_features(self) -> int:
-        return len(self._h)
+        """Number of variables."""
+        return self._space.n_features
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns: functions of all variables together."""
+        return self._space.n_columns
 
     @property
     def order(self) -> int:
-        """The largest order of an interaction; 1 if there is none."""
-        return self._packed.order
+        """The largest number of variables in an interaction; 1 if there is none."""
+        return self._columns.order
 
     @property
-    def packed(self) -> Interactions:
-        """The interaction set in packed form."""
-        return self._packed
+    def columns(self) -> Interactions:
+        """The interacting sets of columns, packed."""
+        return self._columns
+
+    @property
+    def column_weights(self) -> np.ndarray:
+        """(len(columns),) J of each set of columns."""
+        return self._column_weights
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The interactions of variables that the sets of columns make up."""
+        return Terms(self._space, self._columns)
 
     @property
     def interactions(self) -> list[tuple[int, ...]]:
-        """Sorted tuples of order ≥ 2, by order and then lexicographically."""
-        return list(self._packed.tuples)
+        """Sorted tuples of two or more variables, a repeated member for a power; by order, then lexicographically."""
+        return list(self.terms.tuples)
 
     @property
     def weights(self) -> np.ndarray:
-        """(p,) J_μ, matching ``interactions``."""
-        return self._weights
+        """(p,) J_μ, matching ``interactions``.
+
+        For nominal members the root mean square of their table, if it is larger than two by two.
+        """
+        return self.terms.norm(self._column_weights)
 
     @property
     def J(self) -> np.ndarray:
-        """(n, n) symmetric pair couplings, zero diagonal."""
+        """(n, n) symmetric pair couplings, zero diagonal; of x_i x_j, or the root mean square of a nominal table."""
         return self.tensor(2)
 
-    def couplings(self) -> dict[tuple[int, ...], float]:
-        """{μ: J_μ}."""
-        return dict(zip(self._packed.tuples, self._weights.tolist()))
+    def couplings(self) -> dict[tuple[int, ...], Any]:
+        """{μ: J_μ}, with nominal members as zero-sum arrays over their values, (q_i, q_j, …)."""
+        return couplings_.unpack(self.terms, self._column_weights)
+
+    def table(self, r: int) -> Any:
+        """J of interaction r: a number, or a zero-sum array with an axis for each nominal member."""
+        return couplings_.table(self.terms, self._column_weights, r)
 
     def tensor(self, order: int) -> np.ndarray:
         """Dense symmetric tensor of the couplings of one order, shape (n,) * order, zero on repeated indices."""
-        if order == 1:
-            return self._h.copy()
         if order < 1:
             raise ValueError(f"order={order}: give an order of at least 1.")
-        n_bytes = 8 * self.n_features**order
-        if n_bytes > 2**33:
-            raise ValueError(
-                f"a dense tensor of order {order} with n = {self.n_features} takes {n_bytes / 2**30:.0f} GiB; "
-                "use interactions and weights instead."
-            )
-        out = np.zeros((self.n_features,) * order)
-        block, weights = self._packed.block(order), self._weights[self._packed.slice(order)]
-        for axes in permutations(range(order)):
-            out[tuple(block[:, axes].T)] = weights
-        return out
+        return self.h.copy() if order == 1 else couplings_.tensor(self.terms, self._column_weights, order)
 
     # ------------------------------------------------------------------ energy and its derivatives
 
     def energy(self, X: Any) -> np.ndarray:
-        """H(x) of each row of X, shape (N,)."""
+        """H(x) of each row of X, values or labels, shape (rows,)."""
+        if not self._space.is_uniform or any(table is not None for table in self.site):
+            return self.energy_of_codes(self._space.encode(X))
         X = self._rows(X)
-        out = -(X @ self._h) + 0.5 * (X**2 @ self._d)
+        out = -(X @ self.h) + 0.5 * (X**2 @ self.d)
         return out - self._on_rows(polynomial.values_on_rows, X)
 
-    def local_fields(self, X: Any) -> np.ndarray:
-        """h_i + F_i(x) for each row of X, shape (N, n).
+    def energy_of_codes(self, codes: np.ndarray) -> np.ndarray:
+        """H(x) of each row of codes (values where a variable is continuous), shape (rows,)."""
+        out = np.zeros(len(codes))
+        for i, table in enumerate(self.own):
+            x = codes[:, i]
+            out -= self.h[i] * x - 0.5 * self.d[i] * x**2 if table is None else table[x.astype(np.intp, copy=False)]
+        return out - self._on_rows(polynomial.values_on_rows, self._space.columns(codes))
 
-        Given the others, P(x_i) ∝ exp(field_i x_i − d_i x_i²/2).
+    def local_fields(self, X: Any) -> np.ndarray:
+        """h_i + F_i(x) for each row of X, shape (rows, n), for numeric variables without powers.
+
+        Given the others, P(x_i) ∝ exp(field_i x_i − d_i x_i²/2 + site_i(x_i)).
         """
-        return self._h + self._on_rows(polynomial.gradients_on_rows, self._rows(X))
+        if not (self._space.is_scalar and self._space.is_numeric and self._space.is_coding):
+            raise ValueError("local_fields is for numeric variables without powers: use column_fields.")
+        return self.h + self._on_rows(polynomial.gradients_on_rows, self._rows(X))
+
+    def column_fields(self, codes: np.ndarray) -> np.ndarray:
+        """F_c(x) = ∂E/∂φ_c for each row of codes, shape (rows, N): P(x_i | rest) ∝ exp(θ_i(x_i) + Σ_c F_c φ_c(x_i))."""
+        return self._on_rows(polynomial.gradients_on_rows, self._space.columns(codes))
 
     def coupling_energy(self, m: np.ndarray) -> float:
-        """Σ_μ J_μ Π_{i∈μ} m_i."""
+        """E(m) = Σ_μ J_μ Π_{c∈μ} m_c."""
         return float(polynomial.value(self._point(m), *self._kernel_args))
 
     def F(self, m: np.ndarray) -> np.ndarray:
-        """F_i(m) = Σ_{μ∋i} J_μ Π_{j∈μ∖i} m_j, shape (n,)."""
+        """F_c(m) = ∂E/∂m_c, shape (N,)."""
         return polynomial.gradient(self._point(m), *self._kernel_args)
 
     def A(self, m: np.ndarray) -> np.ndarray:
-        """A_ij(m) = ∂F_i/∂m_j, shape (n, n)."""
+        """A_cd(m) = ∂F_c/∂m_d, shape (N, N)."""
         return polynomial.hessian(self._point(m), *self._kernel_args)
 
     def T(self, m: np.ndarray) -> np.ndarray:
-        """T_ijk(m) = ∂A_ij/∂m_k, shape (n, n, n); solvers contract it without forming it."""
+        """∂A_cd/∂m_e, shape (N, N, N); solvers contract it without forming it."""
         return polynomial.third(self._point(m), *self._kernel_args)
 
     @property
     def _kernel_args(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self._packed.members, self._packed.indptr, self._weights
+        return self._columns.members, self._columns.indptr, self._column_weights
 
     def _on_rows(self, kernel: Callable[..., np.ndarray], X: np.ndarray) -> np.ndarray:
-        parts = row_parts(len(X), len(X) * len(self._packed.members))
+        X = np.ascontiguousarray(X)
+        parts = row_parts(len(X), len(X) * len(self._columns.members))
         return np.concatenate(in_threads(lambda part: kernel(X[part], *self._kernel_args), parts))
 
     def _point(self, m: Any) -> np.ndarray:
         m = np.ascontiguousarray(m, dtype=np.float64)
-        if m.shape != (self.n_features,):
-            raise ValueError(f"m has shape {m.shape}; expected ({self.n_features},).")
+        if m.shape != (self.n_columns,):
+            raise ValueError(f"m has shape {m.shape}; expected ({self.n_columns},).")
         return m
 
     def _rows(self, X: Any) -> np.ndarray:
@@ -189,93 +322,82 @@ class BoltzmannMachine:
 
     # ------------------------------------------------------------------ other forms
 
+    def in_space(self, space: Space, frequencies: Sequence[np.ndarray] | None = None) -> BoltzmannMachine:
+        """The same distribution with other functions that span the same.
+
+        The interaction set is closed first where the functions differ by constants.
+
+        Parameters
+        ----------
+        space : Space
+            Of the same variables.
+        frequencies : sequence of (q_i,) arrays or None
+            As in :meth:`from_columns`.
+        """
+        columns, single, weights = self._transferred(self._space.relation(space))
+        if not space.is_finite:
+            return BoltzmannMachine.from_parts(space, add_single(space, self._sites, single), columns, weights)
+        own = add_columns(space, self.own, single)
+        return BoltzmannMachine.from_columns(space, own, columns, weights, frequencies)
+
     def with_alphabet(self, alphabet: Any) -> BoltzmannMachine:
         """The same distribution, rewritten for y with x = s·y + t, where ``alphabet`` holds the values of y.
 
-        Π_{i∈μ} (s y_i + t) = Σ_{ν⊆μ} s^|ν| t^(|μ|−|ν|) Π_{i∈ν} y_i: with t ≠ 0 the interaction set becomes closed under
+        One alphabet for all, or one for each variable; labels of nominal variables are replaced in their order.
+        Π_{i∈μ} (s y_i + t) has a term for every subset of μ: with t ≠ 0 the interaction set becomes closed under
         subsets. The constant that appears changes ln Z, not the distribution.
         """
-        target = Alphabet(alphabet)
-        s, t = self._alphabet.affine_to(target)
-        h = s * self._h - s * t * self._d
-        packed = self._packed if t == 0 else self._packed.closure()
-        weights = np.zeros(len(packed))
-        for k in self._packed.orders:
-            block, J = self._packed.block(k), self._weights[self._packed.slice(k)]
-            for size in range(k if t == 0 else 1, k + 1):
-                scaled = J * s**size * t ** (k - size)
-                for kept in combinations(range(k), size):
-                    if size == 1:
-                        np.add.at(h, block[:, kept[0]], scaled)
-                    else:
-                        np.add.at(weights, packed.locate(block[:, kept]), scaled)
-        return BoltzmannMachine.from_packed(h, packed, weights, s**2 * self._d, target)
+        highest = np.maximum(self._space.power[self._space.column_ptr[1:] - 1], 1)
+        if not self._space.is_coding:
+            return self.in_space(Space.of(self._space.alphabets, self.n_features, highest)).with_alphabet(alphabet)
+        target = Space.of(alphabet, self.n_features, highest)
+        s, t = gauge.affine_maps(self._space, target)
+        columns, single, weights = self._transferred(gauge.affine_powers(self._space, s, t))
+        sites = (s * self.h - s * t * self.d, s**2 * self.d, self.site)
+        return BoltzmannMachine.from_parts(target, add_single(target, sites, single), columns, weights)
+
+    def _transferred(self, relation: gauge.Relation) -> tuple[Interactions, np.ndarray, np.ndarray]:
+        """The sets of columns, closed where constants ask for it, (N,) what single columns get, and the sets' J."""
+        shifts = any(np.any(c) for c, _ in relation)
+        columns = closure(self._columns, self._space) if shifts else self._columns
+        weights = np.zeros(len(columns))
+        weights[columns.positions(self._columns)] = self._column_weights
+        image = gauge.transfer(columns, self._space, relation) @ weights
+        return columns, image[: self.n_columns], image[self.n_columns :].copy()
+
+    def __mul__(self, beta: Any) -> BoltzmannMachine:
+        """All of h, d, site and J times beta: the model at another temperature."""
+        if not isinstance(beta, Real):
+            return NotImplemented
+        if not np.isfinite(beta):
+            raise ValueError(f"model * {beta!r}: give a finite number.")
+        beta = float(beta)
+        sites = beta * self.h, beta * self.d, tuple(None if table is None else beta * table for table in self.site)
+        return BoltzmannMachine.from_parts(self._space, sites, self._columns, beta * self._column_weights)
+
+    __rmul__ = __mul__
+    __array_ufunc__ = None  # numpy.float64(0.5) * model is ours to answer
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to ``path`` (.npz, no pickle)."""
-        _storage.save(path, self)
+        storage.save(path, self)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> BoltzmannMachine:
         """Read what :meth:`save` wrote; ValueError for any other file."""
-        return _storage.load(path, cls)
+        return storage.load(path, cls)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, BoltzmannMachine)
-            and self._alphabet == other._alphabet
-            and self._packed == other._packed
-            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ("h", "d", "weights"))
+            and self._space == other._space
+            and self._columns == other._columns
+            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ("h", "d", "column_weights"))
+            and all(np.array_equal(a, b) for a, b in zip(self.site, other.site))  # type: ignore[arg-type]
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"BoltzmannMachine(n_features={self.n_features}, {self._packed!r}, {self._alphabet!r})"
-
-
-def _finite_vector(name: str, value: Any, size: int | None = None) -> np.ndarray:
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a vector of real numbers, got {value!r}.") from None
-    if array.ndim != 1 or (size is None and not array.size) or (size is not None and len(array) != size):
-        expected = "a non-empty vector" if size is None else f"shape ({size},)"
-        raise ValueError(f"{name} has shape {array.shape}; expected {expected}.")
-    bad = np.flatnonzero(~np.isfinite(array))
-    if bad.size:
-        raise ValueError(f"{name}[{bad[0]}] = {array[bad[0]]}: every entry must be finite.")
-    return array
-
-
-def _pack(couplings: Any, n: int) -> tuple[Interactions, np.ndarray]:
-    """Interactions and weights from a dict or a symmetric matrix (whose zeros are no interactions)."""
-    if isinstance(couplings, Mapping):
-        packed = Interactions.from_tuples(couplings, n)
-        weights = np.zeros(len(packed))
-        at = {mu: r for r, mu in enumerate(packed.tuples)}
-        if len(packed) < len(couplings):
-            raise ValueError("couplings: the same interaction is given twice, with its members in another order.")
-        for mu, weight in couplings.items():
-            weights[at[tuple(sorted(mu))]] = weight
-        bad = np.flatnonzero(~np.isfinite(weights))
-        if bad.size:
-            raise ValueError(f"couplings[{packed.tuples[bad[0]]}] = {weights[bad[0]]}: every coupling must be finite.")
-        return packed, weights
-    J = np.asarray(couplings, dtype=np.float64)
-    if J.shape != (n, n):
-        raise ValueError(f"couplings has shape {J.shape}; expected ({n}, {n}), as h has {n} entries, or a dict.")
-    if not np.isfinite(J).all():
-        i, j = np.argwhere(~np.isfinite(J))[0]
-        raise ValueError(f"couplings[{i}, {j}] = {J[i, j]}: every coupling must be finite.")
-    if np.diag(J).any():
-        i = int(np.flatnonzero(np.diag(J))[0])
-        raise ValueError(f"couplings[{i}, {i}] = {J[i, i]:g}: there are no self-interactions; put −2·J_ii in d.")
-    asymmetric = np.argwhere(J != J.T)
-    if len(asymmetric):
-        i, j = asymmetric[0]
-        raise ValueError(
-            f"couplings[{i}, {j}] = {J[i, j]:g} but couplings[{j}, {i}] = {J[j, i]:g}: it must be symmetric."
-        )
-    pairs = np.argwhere(np.triu(J, 1))
-    return Interactions.from_blocks([pairs], n), J[tuple(pairs.T)]
+        what = repr(self._space.alphabet) if self._space.alphabet is not None else repr(self._space)
+        return f"BoltzmannMachine(n_features={self.n_features}, {self._columns!r}, {what})"

@@ -1,301 +1,344 @@
-"""Alphabet: the set X of values of one variable, and the site distribution on it.
+"""Space: what each variable is, its values and its functions φ_i : X_i → R^{r_i}.
 
-    q(x) ∝ exp(b x − c x²/2),  x ∈ X        (Eqs. adaptiveTAPEquation-m, -v)
+    P(x) ∝ exp(Σ_i θ_i(x_i) + Σ_μ J_μ Π_{(i,a)∈μ} φ_ia(x_i)),     an interaction takes at most one function of a site
 
-Two directions: (b, c) → moments, and (m, v) → (b, c).
+A *site* is a variable; a *column* is one function of one site, and columns are numbered site by site. A finite site
+keeps its functions as a (q_i, r_i) table over its values; a site on an interval or the real line has the one column x.
+Functions come in two gauges that span the same models:
+
+    coding     numeric: x, x², …, x^p;      nominal: contrasts that sum to zero, Φᵀ Φ = q (two labels: −1, 1)
+    standard   orthonormal under given frequencies of the values: u = (x − m)/s, and so on
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hbm_learn.quadrature import interval_nodes
+from hbm_learn.alphabet import Alphabet, Interval, Nominal
+from hbm_learn.functions import coding_functions, orthonormal, relation
 
-# Boundary of the attainable (m, v), relative to the width of the alphabet: closer than this, b or c exceeds what
-# float64 can tell from infinity.
-_BOUNDARY = 1e-14
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The bounded interval [low, high] as an alphabet: ``BoltzmannMachine(h, J, alphabet=Interval(-1, 1))``."""
-
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
-            raise ValueError(
-                f"Interval({self.low}, {self.high}) is empty or unbounded: give finite low < high, "
-                'or alphabet="real" for the whole line.'
-            )
+# Codes are uint8, and 255 stands for a missing entry.
+MISSING = 255
+MAX_VALUES = 254
 
 
-@dataclass(frozen=True)
-class SiteMoments:
-    """Moments of q(x) ∝ exp(b x − c x²/2); every field has the shape of b.
-
-    Central moments are stored because V = v − m² loses all digits to cancellation when a site is frozen.
-    """
-
-    log_z: np.ndarray
-    m: np.ndarray
-    V: np.ndarray
-    mu3: np.ndarray
-    mu4: np.ndarray
-
-    @property
-    def v(self) -> np.ndarray:
-        """⟨x²⟩ = V + m²."""
-        return self.V + self.m**2
-
-    @property
-    def raw(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """⟨x⟩, ⟨x²⟩, ⟨x³⟩, ⟨x⁴⟩."""
-        m, V, mu3, mu4 = self.m, self.V, self.mu3, self.mu4
-        return m, self.v, mu3 + 3 * m * V + m**3, mu4 + 4 * m * mu3 + 6 * m**2 * V + m**4
-
-
-class Alphabet:
-    """The set of values X ⊂ R: finite (``values``), an ``interval``, or the "real" line.
+class Space:
+    """The values and functions of n variables; immutable.
 
     Parameters
     ----------
-    spec : sequence of at least two distinct finite numbers, Interval, "real", or Alphabet
+    alphabets : sequence of Alphabet
+        One for each variable. "real" is for all variables or none.
+    functions : sequence of (q_i, r_i) arrays
+        1 ≤ r_i ≤ q_i − 1 functions of each finite site; None for φ = x of the others.
+
+    Attributes
+    ----------
+    n_features, n_columns : int
+        n sites and N = Σ r_i columns.
+    site : (N,) array
+        The site of each column.
+    column_ptr : (n + 1,) array
+        The columns of site i are ``column_ptr[i]:column_ptr[i + 1]``.
+    sizes : (n,) array
+        q_i; 0 for a site whose values cannot be listed.
+    value_ptr : (n + 1,) array
+        Where the values of each site begin in a flat array over all values of all sites.
+    power : (N,) array
+        1, 2, … for x, x², … of a numeric site, 0 for the columns of a nominal one.
     """
 
-    kind: str
-    values: np.ndarray | None
-    bounds: tuple[float, float]
+    def __init__(self, alphabets: Sequence[Alphabet], functions: Sequence[np.ndarray | None]):
+        self.alphabets, self.functions = tuple(alphabets), tuple(functions)
+        self.n_features = len(self.alphabets)
+        counts = [1 if table is None else table.shape[1] for table in self.functions]
+        self.column_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+        self.n_columns = int(self.column_ptr[-1])
+        self.site = np.repeat(np.arange(self.n_features), counts)
+        self.sizes = np.array([a.size if a.is_finite else 0 for a in self.alphabets], dtype=np.intp)
+        self.value_ptr = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.intp)
+        nominal = np.array([a.is_nominal for a in self.alphabets], dtype=bool)
+        within = np.arange(self.n_columns) - self.column_ptr[self.site]
+        self.power = np.where(nominal[self.site], 0, within + 1)
+        for table in self.functions:
+            if table is not None:
+                table.setflags(write=False)
 
-    def __init__(self, spec: Any):
-        if isinstance(spec, Alphabet):
-            self.kind, self.values, self.bounds = spec.kind, spec.values, spec.bounds
-        elif isinstance(spec, Interval):
-            self.kind, self.values, self.bounds = "interval", None, (float(spec.low), float(spec.high))
-        elif isinstance(spec, str):
-            if spec != "real":
-                raise ValueError(f'alphabet={spec!r} is not known: give values, an Interval, or "real".')
-            self.kind, self.values, self.bounds = "real", None, (-np.inf, np.inf)
-        else:
-            self.kind, self.values = "finite", _check_values(spec)
-            self.bounds = (float(self.values[0]), float(self.values[-1]))
+    # ------------------------------------------------------------------ construction
 
-    @property
-    def is_finite(self) -> bool:
-        return self.kind == "finite"
-
-    @property
-    def size(self) -> int:
-        """Number of values of a finite alphabet."""
-        if self.values is None:
-            raise ValueError(f"the alphabet {self} has no finite number of values.")
-        return len(self.values)
-
-    def enumerable(self, n_features: int, limit: int) -> bool:
-        """Whether n variables on this alphabet have at most ``limit`` states in all."""
-        return self.is_finite and bool(n_features * np.log(self.size) <= np.log(limit) + 1e-9)
-
-    @property
-    def is_binary(self) -> bool:
-        """Two values: x² is affine in x, so neither d nor c adds anything."""
-        return self.kind == "finite" and self.size == 2
-
-    @cached_property
-    def nodes(self) -> np.ndarray:
-        """Values as float64 (finite alphabets)."""
-        if self.values is None:
-            raise ValueError(f"the alphabet {self} has no finite list of values.")
-        return self.values.astype(np.float64)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of samples on this alphabet."""
-        return np.dtype(np.float64) if self.values is None else self.values.dtype
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Alphabet) or self.kind != other.kind or self.bounds != other.bounds:
-            return False
-        return self.kind != "finite" or np.array_equal(self.nodes, other.nodes)
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self.bounds, tuple(self.nodes) if self.is_finite else None))
-
-    def __repr__(self) -> str:
-        if self.values is not None:
-            return f"Alphabet(({', '.join(format(x, 'g') for x in self.nodes)}))"
-        return 'Alphabet("real")' if self.kind == "real" else f"Alphabet(Interval{self.bounds})"
-
-    def affine_to(self, other: Alphabet) -> tuple[float, float]:
-        """(s, t), s > 0, such that self = s · other + t as sets; ValueError if there is none."""
-        if "real" in (self.kind, other.kind) and self.kind == other.kind:
-            return 1.0, 0.0
-        if self.kind == other.kind:
-            (low, high), (low_o, high_o) = self.bounds, other.bounds
-            s = (high - low) / (high_o - low_o)
-            t = low - s * low_o
-            if self.kind == "interval":
-                return s, t
-            if self.size == other.size and np.allclose(s * other.nodes + t, self.nodes, rtol=1e-12, atol=1e-12 * s):
-                return s, t
-        raise ValueError(
-            f"{other} is not an affine image of {self}: the values must correspond one to one under x = s·y + t."
-        )
-
-    # ------------------------------------------------------------------ (b, c) → moments
-
-    def site_moments(self, b: np.ndarray, c: np.ndarray | float = 0.0) -> SiteMoments:
-        """Moments of q(x) ∝ exp(b x − c x²/2) for arrays b, c of one shape (or broadcastable).
-
-        Finite alphabets cost len(b)·q exponentials; exponents are shifted by their maximum, so that no size of b, c
-        overflows. Intervals use Gauss–Legendre panels laid where the weight is (see ``_quadrature``).
-        """
-        b, c = np.broadcast_arrays(np.asarray(b, dtype=np.float64), np.asarray(c, dtype=np.float64))
-        if self.kind == "real":
-            return _gaussian_moments(b, c)
-        if self.kind == "finite":
-            x = self.nodes
-            log_q = b[..., None] * x - 0.5 * c[..., None] * x**2
-        else:
-            x, log_w = interval_nodes(b, c, *self.bounds)
-            log_q = b[..., None] * x - 0.5 * c[..., None] * x**2 + log_w
-        peak = log_q.max(axis=-1, keepdims=True)
-        q = np.exp(log_q - peak)
-        z = q.sum(axis=-1)
-        q /= z[..., None]
-        m = (q * x).sum(axis=-1)
-        centred = x - m[..., None]
-        q *= centred**2
-        V = q.sum(axis=-1)
-        q *= centred
-        mu3 = q.sum(axis=-1)
-        q *= centred
-        return SiteMoments(log_z=peak[..., 0] + np.log(z), m=m, V=V, mu3=mu3, mu4=q.sum(axis=-1))
-
-    # ------------------------------------------------------------------ (m, v) → (b, c)
-
-    def site_parameters(
-        self, m: np.ndarray, v: np.ndarray | None = None, *, tol: float = 1e-12, names: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(b, c) whose site distribution has ⟨x⟩ = m and ⟨x²⟩ = v: min over (b, c) of ln z − b m + c v/2, convex.
+    @classmethod
+    def of(cls, alphabet: Any, n_features: int, powers: int | Sequence[int] = 1) -> Space:
+        """The space of a model in its coding gauge.
 
         Parameters
         ----------
-        m, v : (n,) arrays; v is not needed on a two-valued alphabet, where c = 0.
-        tol : largest error of the moments, in units of the half-width of the alphabet (and its square).
-        names : (n,) labels for error messages; positions otherwise.
+        alphabet : values, Nominal, Interval, "real" or Alphabet, or a sequence or dict of these
+            One for all variables, or a sequence or {index: …} with one for each.
+        n_features : int
+            Number of variables.
+        powers : int or (n,) ints
+            The highest power of each numeric variable that takes part in interactions, at most q_i − 1.
         """
-        m = np.atleast_1d(np.asarray(m, dtype=np.float64))
-        if self.is_binary:
-            x0, x1 = self.nodes
-            self._refuse(m, (m - x0) / (x1 - x0), (x1 - m) / (x1 - x0), "mean", names)
-            return np.log((m - x0) / (x1 - m)) / (x1 - x0), np.zeros_like(m)
-        if v is None:
-            raise ValueError(f"the alphabet {self} has more than two values: give the second moments v as well.")
-        v = np.broadcast_to(np.asarray(v, dtype=np.float64), m.shape)
-        if self.kind == "real":
-            V = v - m**2
-            self._refuse(v, V, V, "second moment", names)
-            return m / V, 1.0 / V
-        return self._solve_parameters(m, v, tol, names)
+        alphabets = each_alphabet(alphabet, n_features)
+        limits = np.broadcast_to(np.asarray(powers, dtype=int), (n_features,)).tolist()
+        known: dict[tuple[Any, ...], np.ndarray | None] = {}
+        return cls(alphabets, [_once(known, coding_functions, a, p) for a, p in zip(alphabets, limits)])
 
-    def _solve_parameters(self, m: np.ndarray, v: np.ndarray, tol: float, names: Any) -> tuple[np.ndarray, np.ndarray]:
-        # Work with y = (x − centre)/half ∈ [−1, 1], so that tolerances mean the same on every alphabet.
-        low, high = self.bounds
-        centre, half = 0.5 * (low + high), 0.5 * (high - low)
-        unit = Alphabet(Interval(-1.0, 1.0)) if self.kind == "interval" else Alphabet((self.nodes - centre) / half)
-        my = (m - centre) / half
-        vy = (v - 2 * centre * m + centre**2) / half**2
-        lower = my**2 if unit.kind == "interval" else np.interp(my, unit.nodes, unit.nodes**2)
-        self._refuse(m, my + 1.0, 1.0 - my, "mean", names)
-        self._refuse(v, vy - lower, 1.0 - vy, "second moment", names)
-        b, c = _newton_sites(unit, my, vy, tol)
-        # b_y y − c_y y²/2 with y = (x − centre)/half
-        return b / half + c * centre / half**2, c / half**2
+    def standard(self, frequencies: Sequence[np.ndarray], centred: bool = True) -> Space:
+        """The same variables with functions orthonormal under the frequencies of their values.
 
-    def _refuse(self, value: np.ndarray, above: np.ndarray, below: np.ndarray, what: str, names: Any) -> None:
-        bad = np.flatnonzero(~((above > _BOUNDARY) & (below > _BOUNDARY)))
-        if bad.size:
-            i = int(bad[0])
-            label = i if names is None else names[i]
-            raise ValueError(
-                f"variable {label}: no distribution on {self} with all values possible has {what} "
-                f"{value.ravel()[i]:.6g}: it lies at or beyond the edge of what is attainable "
-                f"({bad.size} variable(s) in all). Drop the variable, or regularise its moments."
+        Parameters
+        ----------
+        frequencies : sequence of (q_i,) arrays
+            Positive on at least two values.
+        centred : bool
+            Without it the functions keep the origin of this gauge: each differs from its centred one by a constant.
+        """
+        functions: list[np.ndarray | None] = []
+        for i, (table, p) in enumerate(zip(self.functions, frequencies)):
+            try:
+                functions.append(table if table is None else orthonormal(table, p, centred))
+            except ValueError as error:
+                raise ValueError(f"variable {i}: {error} Drop it, or lower its powers.") from None
+        return Space(self.alphabets, functions)
+
+    # ------------------------------------------------------------------ what there is
+
+    @cached_property
+    def is_scalar(self) -> bool:
+        """One column for each site."""
+        return self.n_columns == self.n_features
+
+    @cached_property
+    def is_finite(self) -> bool:
+        """The values of every site can be listed."""
+        return bool((self.sizes > 0).all())
+
+    @property
+    def is_real(self) -> bool:
+        """Whether all variables are real numbers."""
+        return self.alphabets[0].kind == "real"
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Two values at every site."""
+        return bool((self.sizes == 2).all())
+
+    @cached_property
+    def is_numeric(self) -> bool:
+        """No nominal site."""
+        return not any(a.is_nominal for a in self.alphabets)
+
+    @cached_property
+    def alphabet(self) -> Alphabet | None:
+        """The alphabet that all variables share, or None."""
+        first = self.alphabets[0]
+        return first if all(a is first or a == first for a in self.alphabets) else None
+
+    @property
+    def is_uniform(self) -> bool:
+        """One numeric alphabet for all, with φ = x itself: what the paper has."""
+        return self.alphabet is not None and self.is_scalar and self.is_coding and self.is_numeric
+
+    @cached_property
+    def is_coding(self) -> bool:
+        """Whether the functions are those of the coding gauge."""
+        known: dict[tuple[Any, ...], bool] = {}
+        return all(_once(known, _is_coding, a, table) for a, table in zip(self.alphabets, self.functions))
+
+    def n_states(self) -> float:
+        """Π q_i, infinite for continuous sites."""
+        return float(np.exp(self.log_states)) if self.log_states < 700 else np.inf
+
+    @cached_property
+    def log_states(self) -> float:
+        """Σ ln q_i, infinite for continuous sites."""
+        return float(np.log(self.sizes).sum()) if self.is_finite else np.inf
+
+    def enumerable(self, limit: int) -> bool:
+        """Whether there are at most ``limit`` states."""
+        return bool(self.log_states <= np.log(limit) + 1e-9)
+
+    @cached_property
+    def padded(self) -> np.ndarray:
+        """(N, q_max) functions of every column by code; what lies beyond a site's values repeats the first of them."""
+        out = np.empty((self.n_columns, int(self.sizes.max())))
+        for c, i in enumerate(self.site):
+            column = self.functions[i][:, c - self.column_ptr[i]]  # type: ignore[index]
+            out[c] = column[0]
+            out[c, : len(column)] = column
+        return out
+
+    # ------------------------------------------------------------------ values, codes, columns
+
+    def columns(self, codes: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """(rows, N) φ of every row.
+
+        Parameters
+        ----------
+        codes : (rows, n) array
+            Codes; values where a site is continuous.
+        dtype : dtype
+            Of the result.
+        """
+        if self.is_finite:
+            shared = self.padded[0].astype(dtype)
+            if self.is_scalar and (self.padded == self.padded[0]).all():
+                return shared[codes]
+            return self.padded.astype(dtype)[np.arange(self.n_columns), np.asarray(codes)[:, self.site].astype(np.intp)]
+        out = np.empty((len(codes), self.n_columns), dtype=dtype)
+        for c, i in enumerate(self.site):
+            table = self.functions[i]
+            x = codes[:, i]
+            out[:, c] = x if table is None else table[x.astype(np.intp), c - self.column_ptr[i]]
+        return out
+
+    def encode(self, X: Any) -> np.ndarray:
+        """(rows, n) codes (uint8; float64 with values at continuous sites) of values or labels.
+
+        ValueError for a value that its variable does not have; ``Samples.check`` says so with the names of a table.
+        """
+        # A list of rows with labels and numbers would become an array of strings.
+        X = np.asarray(X, dtype=None if self.is_numeric or isinstance(X, np.ndarray) else object)
+        if X.ndim != 2 or X.shape[1] != self.n_features:
+            raise ValueError(f"X has shape {X.shape}; expected (n_samples, {self.n_features}).")
+        if not self.is_finite and self.n_features and all(t is None for t in self.functions):
+            return np.ascontiguousarray(X, dtype=np.float64)
+        out = np.empty(X.shape, dtype=np.uint8 if self.is_finite else np.float64)
+        for i, a in enumerate(self.alphabets):
+            column = X[:, i]
+            if not a.is_finite:
+                out[:, i] = column
+                continue
+            found = np.full(len(column), MISSING)
+            for code, value in enumerate(a.values.tolist()):  # type: ignore[union-attr]
+                found[column == value] = code
+            if (found == MISSING).any():
+                row = int(np.flatnonzero(found == MISSING)[0])
+                value = column[row : row + 1].tolist()[0]
+                raise ValueError(
+                    f"variable {i} has the value {value!r} in row {row}, which is not in {a}: correct it, or give the "
+                    "variable an alphabet that contains it."
+                )
+            out[:, i] = found
+        return out
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """(rows, n) values of codes: numbers where all variables are numeric, else objects with the labels."""
+        shared = self.alphabet
+        if shared is not None and shared.values is not None:
+            return shared.values[codes.astype(np.intp, copy=False)]
+        if not self.is_finite and all(t is None for t in self.functions):
+            return codes
+        columns = [
+            codes[:, i] if a.values is None else a.values[codes[:, i].astype(np.intp)]
+            for i, a in enumerate(self.alphabets)
+        ]
+        if self.is_numeric:
+            return np.stack(columns, axis=1)
+        out = np.empty(codes.shape, dtype=object)
+        for i, column in enumerate(columns):
+            out[:, i] = column
+        return out
+
+    def flat(self, tables: Iterable[np.ndarray]) -> np.ndarray:
+        """(Σ q_i,) one array from one (q_i,) table a site, as ``value_ptr`` cuts it."""
+        tables = list(tables)
+        return np.concatenate(tables) if tables else np.zeros(0)
+
+    def by_site(self, flat: np.ndarray) -> list[np.ndarray]:
+        """The inverse of :meth:`flat`: views."""
+        return [flat[lo:hi] for lo, hi in zip(self.value_ptr[:-1], self.value_ptr[1:])]
+
+    def mean_over_labels(self, values: np.ndarray) -> np.ndarray:
+        """(N,) values of columns, those of a nominal site replaced by their mean: its basis must not matter."""
+        mean = np.bincount(self.site, values) / np.bincount(self.site)
+        return np.where(self.power == 0, mean[self.site], values)
+
+    # ------------------------------------------------------------------ gauges
+
+    def relation(self, other: Space) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(c_i (r_i,), R_i (r_i, r_i)) of each site with φ_self(x) = c_i + φ_other(x) R_i.
+
+        Both must span the same functions, constants included.
+        """
+        known: dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]] = {}
+        return [_once(known, relation, mine, theirs) for mine, theirs in zip(self.functions, other.functions)]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Space)
+            and self.alphabets == other.alphabets
+            and all(
+                (a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b))
+                for a, b in zip(self.functions, other.functions)
             )
-
-
-def _check_values(spec: Any) -> np.ndarray:
-    try:
-        values = np.asarray(list(spec))
-    except TypeError:
-        raise ValueError(f'alphabet={spec!r} is not known: give values, an Interval, or "real".') from None
-    if values.dtype == bool:
-        values = values.astype(np.int64)
-    if values.ndim != 1 or values.dtype.kind not in "iuf" or not np.isfinite(values.astype(float)).all():
-        raise ValueError(f"alphabet={spec!r}: the values must be finite real numbers.")
-    if values.dtype.kind == "u":  # differences of samples must not wrap around
-        values = values.astype(np.int64)
-    unique = np.unique(values)
-    if len(unique) != len(values) or len(values) < 2:
-        raise ValueError(f"alphabet={spec!r}: give at least two values, each once.")
-    unique.setflags(write=False)
-    return unique
-
-
-def _gaussian_moments(b: np.ndarray, c: np.ndarray) -> SiteMoments:
-    if (c <= 0).any():
-        i = int(np.flatnonzero(np.ravel(c) <= 0)[0])
-        raise ValueError(f'alphabet "real": c = {np.ravel(c)[i]:g} at site {i}; exp(bx − cx²/2) needs c > 0.')
-    V = 1.0 / c
-    m = b * V
-    log_z = 0.5 * b * m + 0.5 * np.log(2 * np.pi * V)
-    return SiteMoments(log_z=log_z, m=m, V=V, mu3=np.zeros_like(V), mu4=3 * V**2)
-
-
-def _newton_sites(unit: Alphabet, m: np.ndarray, v: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray]:
-    """Damped Newton on the convex ln z(b, c) − b m + c v/2, all sites at once; the alphabet spans [−1, 1].
-
-    Statistics t = (x − m, ((x² − v))/2 with the sign of −c): gradient and Hessian are their first two cumulants.
-    """
-    b, c = np.zeros_like(m), np.zeros_like(m)
-
-    def objective(b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, SiteMoments]:
-        s = unit.site_moments(b, c)
-        return s.log_z - b * m + 0.5 * c * v, s
-
-    f, s = objective(b, c)
-    for _ in range(500):
-        gm, gv = s.m - m, s.v - v
-        if max(np.abs(gm).max(initial=0.0), np.abs(gv).max(initial=0.0)) <= tol:
-            break
-        # Orthogonalise x² against x: Cov(x², x) = μ₃ + 2mV, Var(x²) = μ₄ − V² + 4mμ₃ + 4m²V.
-        V = np.maximum(s.V, 1e-300)
-        skew = s.mu3 / V
-        slope = skew + 2 * s.m
-        rest = np.maximum(s.mu4 - V**2 - skew * s.mu3, 1e-300)  # Var(x²) given x
-        dw = -(gv - slope * gm) / rest  # step of −c/2
-        db = -gm / V - slope * dw
-        decrement = gm**2 / V + (gv - slope * gm) ** 2 / rest
-        step = np.where(decrement > 0.25, 1.0 / (1.0 + np.sqrt(decrement)), 1.0)
-        done = decrement <= 1e-30
-        db, dw = np.where(done, 0.0, db), np.where(done, 0.0, dw)
-        for _ in range(60):
-            f_new, s_new = objective(b + step * db, c - 2 * step * dw)
-            slack = 1e-4 * step * decrement - 1e-13 * (1 + np.abs(f))
-            worse = ~(f_new <= f - slack)
-            if not worse.any():
-                break
-            step = np.where(worse, 0.5 * step, step)
-        b, c = b + step * db, c - 2 * step * dw
-        f, s = f_new, s_new
-    else:
-        worst = int(np.argmax(np.maximum(np.abs(s.m - m), np.abs(s.v - v))))
-        raise ValueError(
-            f"variable {worst}: the moments are so near the edge of what {unit} attains that b and c cannot be found."
         )
-    return b, c
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        kinds: dict[str, int] = {}
+        for a in self.alphabets:
+            kinds[repr(a)] = kinds.get(repr(a), 0) + 1
+        listed = ", ".join(f"{count} × {name}" for name, count in list(kinds.items())[:4])
+        return f"Space({listed}{', …' if len(kinds) > 4 else ''})"
+
+
+def each_alphabet(alphabet: Any, n_features: int) -> list[Alphabet]:
+    """One Alphabet for each variable, from one for all, a sequence, or {index: one}; equal ones are one object."""
+    if isinstance(alphabet, Mapping):
+        missing = [i for i in range(n_features) if i not in alphabet]
+        strange = [key for key in alphabet if key not in range(n_features)]
+        if missing or strange:
+            what = f"has none for variable {missing[0]}" if missing else f"names {strange[0]!r}, which is no variable"
+            raise ValueError(f"alphabet={alphabet!r} {what}: give one for each of 0 … {n_features - 1}.")
+        alphabet = [alphabet[i] for i in range(n_features)]
+    elif not _is_one_for_each(alphabet):
+        return [_checked(alphabet)] * n_features
+    elif len(alphabet) != n_features:
+        raise ValueError(f"alphabet has {len(alphabet)} entries for {n_features} variables: give one for each.")
+    known: dict[Alphabet, Alphabet] = {}
+    alphabets = [known.setdefault(a, a) for a in (_checked(a, f"variable {i}: ") for i, a in enumerate(alphabet))]
+    kinds = [a.kind for a in alphabets]
+    if "real" in kinds and len(set(kinds)) > 1:
+        i = next(i for i, kind in enumerate(kinds) if kind != "real")
+        raise ValueError(
+            f'alphabet "real" is for all variables or none, and variable {i} has {alphabets[i]}: bin the real ones '
+            "into a few values, or give them an Interval."
+        )
+    return alphabets
+
+
+def _is_one_for_each(alphabet: Any) -> bool:
+    """Whether a sequence holds alphabets, and not the values of one."""
+    if isinstance(alphabet, (str, Alphabet, Interval, Nominal)) or not isinstance(alphabet, Sequence):
+        return False
+    return any(isinstance(a, (str, Alphabet, Interval, Nominal)) or np.ndim(a) > 0 for a in alphabet)
+
+
+def _checked(alphabet: Any, whose: str = "") -> Alphabet:
+    """An Alphabet whose values have codes."""
+    try:
+        checked = Alphabet(alphabet)
+    except ValueError as error:
+        raise ValueError(f"{whose}{error}") from None
+    if checked.is_finite and checked.size > MISSING:
+        raise ValueError(f"{whose}an alphabet of {checked.size} values: at most {MISSING} can be encoded; bin them.")
+    return checked
+
+
+def _is_coding(alphabet: Alphabet, table: np.ndarray | None) -> bool:
+    return table is None or np.array_equal(table, coding_functions(alphabet, table.shape[1]))  # type: ignore[arg-type]
+
+
+def _once(known: dict[tuple[Any, ...], Any], work: Callable[..., Any], *given: Any) -> Any:
+    """work(*given), done once for the same objects: most variables share their alphabet and functions."""
+    key = tuple(x if isinstance(x, int) else id(x) for x in given)
+    if key not in known:
+        known[key] = work(*given)
+    return known[key]
