@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 from oracle import distribution
 
 import hbm_learn.data.moments as moments_module
-import hbm_learn.data.samples as samples_module
-from hbm_learn import Alphabet, BoltzmannMachine, Interactions, Interval, Moments
+import hbm_learn.data.scan as scan_module
+from hbm_learn import BoltzmannMachine, Interactions, Interval, Moments
 from hbm_learn._kernels import bits, symmetric
+from hbm_learn.alphabet import Alphabet
 from hbm_learn.data import sums as _sums
+from hbm_learn.data.integer_coding import Coding
 from hbm_learn.data.samples import Samples
+from hbm_learn.space import Space
 
 ALPHABETS = {
     "bit": (0, 1),
@@ -160,7 +163,7 @@ def test_blocks_do_not_matter(name, block, monkeypatch):
     X = draw(ALPHABETS[name], 1000, 7)
     expected = Moments.from_samples(X, 3, ALPHABETS[name])
     monkeypatch.setattr(moments_module, "_BLOCK", 7 * block)
-    monkeypatch.setattr(samples_module, "_MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr(scan_module, "MAX_KEPT_BYTES", 0)
     monkeypatch.setattr(_sums, "_BLAS_ENTRIES", 2000)
     monkeypatch.setattr(_sums, "_WIDTH", 3)
     assert Moments.from_samples(X, 3, ALPHABETS[name]) == expected
@@ -365,7 +368,8 @@ def test_moments_are_frozen():
     stats = Moments.from_samples(draw((0, 1), 50, 3))
     with pytest.raises(FrozenInstanceError):
         stats.order = 2
-    for array in (stats.mean, stats.second, stats.covariance, *stats.power_sums.sums, stats.power_sums.shift):
+    sums = stats.power_sums
+    for array in (stats.mean, stats.second, stats.covariance, *stats.frequencies, *sums.sums, sums.shift, sums.scale):
         assert not array.flags.writeable
     with pytest.raises(TypeError):
         hash(stats)
@@ -445,7 +449,7 @@ def test_iterators_of_blocks():
     X[250, 2] = 9
     with pytest.raises(ValueError, match=r"value 9 at row 250, column 2, outside the alphabet Alphabet\(\(0, 1\)\)"):
         Moments.from_samples(blocks(0, 100, 300))
-    assert Moments.from_samples(blocks(0, 100, 300), alphabet=(0, 1, 9)) == Moments.from_samples(X)
+    assert Moments.from_samples(blocks(0, 100, 300), alphabet=(0, 1, 9)) == Moments.from_samples(X, 3, (0, 1, 9))
 
 
 # ---------------------------------------------------------------------- kernels and their twins
@@ -454,16 +458,21 @@ def test_iterators_of_blocks():
 @pytest.mark.parametrize("n_planes", [1, 2, 3])
 def test_pack_against_its_twin(n_planes):
     rng = np.random.default_rng(n_planes)
-    codes = rng.integers(0, 2**n_planes, size=(200, 5), dtype=np.uint8)
-    patterns = rng.permutation(256).astype(np.uint16) % 2**n_planes
-    planes = np.zeros((5, n_planes, 4), dtype=np.uint64)
-    bits.pack(codes, patterns, n_planes, planes, 0, 2)
-    bits.pack(codes, patterns, n_planes, planes, 2, 4)
-    padded = np.zeros((256, 5), dtype=np.uint16)
-    padded[:200] = patterns[codes]
-    for i, b in product(range(5), range(n_planes)):
-        twin = np.packbits(padded[:, i] >> b & 1, bitorder="little").view(np.uint64)
-        np.testing.assert_array_equal(planes[i, b], twin)
+    q = 2**n_planes
+    codes = rng.integers(0, q, size=(200, 5), dtype=np.uint8)
+    digits = np.tile(np.arange(q, dtype=np.uint64), (5, 1))
+    for patterns in (rng.permuted(digits, axis=1), digits):
+        counts = np.array([n_planes, 1, n_planes, 1, 1])
+        ptr = np.r_[0, np.cumsum(counts)]
+        planes = np.zeros((ptr[-1], 4), dtype=np.uint64)
+        bits.pack(codes, patterns, ptr, planes, 0, 2)
+        bits.pack(codes, patterns, ptr, planes, 2, 4)
+        padded = np.zeros((256, 5), dtype=np.uint64)
+        padded[:200] = patterns[np.arange(5), codes]
+        for i in range(5):
+            for b in range(counts[i]):
+                twin = np.packbits((padded[:, i] >> np.uint64(b) & np.uint64(1)).astype(np.uint8), bitorder="little")
+                np.testing.assert_array_equal(planes[ptr[i] + b], twin.view(np.uint64))
 
 
 @pytest.mark.parametrize("weights", [np.array([1]), np.array([1, 2]), np.array([0.5, -1.25, 3.0])])
@@ -475,7 +484,7 @@ def test_bit_sums_against_their_twin(weights, order):
     Y = np.einsum("b,ibs->si", weights, unpacked)
     rows = symmetric.multisets(4, order)
     twin = [np.prod(Y[:, row], axis=1).sum() for row in rows]
-    np.testing.assert_allclose(_sums._bit_sum(planes, weights, 4, order, signed=False), twin, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(_sums._bit_sum(planes, weights, order, signed=False), twin, rtol=1e-12, atol=1e-9)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
@@ -483,7 +492,7 @@ def test_signed_sums_against_their_twin(order):
     rng = np.random.default_rng(order)
     planes = rng.integers(0, 2**63, size=(4, 2, 5), dtype=np.uint64)
     planes[:, 1] &= planes[:, 0]
-    signed, general = (_sums._bit_sum(planes, np.array([1, -2]), 4, order, signed) for signed in (True, False))
+    signed, general = (_sums._bit_sum(planes, np.array([1, -2]), order, signed) for signed in (True, False))
     np.testing.assert_array_equal(signed, general)
     assert np.abs(signed).max() > 0
 
@@ -529,22 +538,23 @@ def test_shifts_against_their_twin(dtype):
 
 @pytest.mark.parametrize("name", ["bit", "spin", "ternary", "three", "four", "spaced", "ten"])
 def test_planes_and_table_say_the_same(name):
-    coding = _sums.Coding.of(Alphabet(ALPHABETS[name]), 2)
-    q = Alphabet(ALPHABETS[name]).size
-    bits_of = coding.patterns[:q, None] >> np.arange(len(coding.plane_weights)) & 1
-    np.testing.assert_array_equal(bits_of @ coding.plane_weights, coding.table)
-    np.testing.assert_allclose(coding.shift + coding.scale * coding.table, ALPHABETS[name], rtol=1e-15, atol=1e-15)
+    coding = Coding.of(Space.of(ALPHABETS[name], 3), 2)
+    planes = coding.planes
+    bits_of = planes.patterns[1].astype(int)[:, None] >> np.arange(len(planes.shared)) & 1
+    np.testing.assert_array_equal(bits_of @ planes.shared, coding.tables[1])
+    values = coding.shift[1] + coding.scale[1] * coding.tables[1]
+    np.testing.assert_allclose(values, ALPHABETS[name], rtol=1e-15, atol=1e-15)
 
 
 def test_both_paths_agree():
     codes = draw((0, 1, 2, 3), 20_000, 6).astype(np.uint8)  # enough rows to be divided among threads
-    coding = _sums.Coding.of(Alphabet((0, 1, 2, 3)), 4)
+    coding = Coding.of(Space.of((0, 1, 2, 3), 6), 4)
     by_bits = _sums.block_sums(codes, None, coding, 4)
-    by_blas = _sums.block_sums(codes, None, replace(coding, plane_weights=None), 4)
+    by_blas = _sums.block_sums(codes, None, replace(coding, planes=None), 4)
     assert by_bits.is_whole
     assert by_bits.equals(by_blas)
 
 
 def test_samples_that_may_hold_nan_have_no_moments():
     with pytest.raises(ValueError, match="may hold NaN"):
-        Moments.from_samples(Samples.check([[0.0, 1.0], [np.nan, 0.0]], allow_nan=True))
+        Moments.from_samples(Samples.check([[0.0, 1.0], [np.nan, 0.0], [1.0, 1.0]], allow_nan=True))

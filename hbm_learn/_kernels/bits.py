@@ -27,24 +27,45 @@ def popcount(typing_context, word):
 
 
 @njit(cache=True, nogil=True)
-def pack(codes, patterns, n_planes, planes, first_word, last_word):
-    """planes[i, b, w] ← bits of patterns[codes[r, i]] for the 64 rows r of each word w in [first_word, last_word)."""
+def pack(codes, patterns, plane_ptr, planes, first_word, last_word):
+    """planes[plane_ptr[i] + b, w] ← bit b of patterns[i, codes[r, i]], for the 64 rows r of each word w in a range.
+
+    Parameters
+    ----------
+    codes : (m, n) uint8
+    patterns : (n, q) uint64
+        The bits of each code at each site.
+    plane_ptr : (n + 1,) int64
+        The planes of site i are ``plane_ptr[i]:plane_ptr[i + 1]``.
+    planes : (P, W) uint64
+    first_word, last_word : int
+        The words to write, last_word left out.
+    """
     n_rows, n = codes.shape
-    word = np.empty((n_planes, n), dtype=np.uint64)
+    most, are_codes = 0, True  # binary digits of the code itself need no table
+    for i in range(n):
+        most = max(most, plane_ptr[i + 1] - plane_ptr[i])
+        for a in range(patterns.shape[1]):
+            are_codes = are_codes and patterns[i, a] == a
+    word = np.empty((most, n), dtype=np.uint64)
     pattern = np.empty(n, dtype=np.uint64)
     for w in range(first_word, last_word):
         word[:] = 0
         for r in range(64 * w, min(64 * w + 64, n_rows)):
             shift = np.uint64(r - 64 * w)
-            for i in range(n):
-                pattern[i] = patterns[codes[r, i]]
-            for b in range(n_planes):
+            if are_codes:
+                for i in range(n):
+                    pattern[i] = codes[r, i]
+            else:
+                for i in range(n):
+                    pattern[i] = patterns[i, codes[r, i]]
+            for b in range(most):
                 plane = np.uint64(b)
                 for i in range(n):
                     word[b, i] |= ((pattern[i] >> plane) & np.uint64(1)) << shift
         for i in range(n):
-            for b in range(n_planes):
-                planes[i, b, w] = word[b, i]
+            for b in range(plane_ptr[i + 1] - plane_ptr[i]):
+                planes[plane_ptr[i] + b, w] = word[b, i]
 
 
 # Loops over words take 1-d slices and start at 0: where an index could be negative, numba's check of it would keep the

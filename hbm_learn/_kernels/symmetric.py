@@ -69,6 +69,29 @@ def shifted(S0: float, sums: Sequence[np.ndarray], c: np.ndarray) -> tuple[np.nd
     return sums[0] - c * S0, *(kernels[k - 2](S0, *sums[:k], c) for k in range(2, len(sums) + 1))
 
 
+def mapped(sums: Sequence[np.ndarray], first: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The sums of Π z of each order, z_c = Σ_a weights[c, a] y_{first[c] + a}, from those of Π y.
+
+    Parameters
+    ----------
+    sums : sequence of packed arrays
+        S_1, S_2, … of y; y beyond the last has no part in any z of weight 0.
+    first : (N,) int64
+        Non-decreasing: columns of one site share their sources, and those of a later site have later ones.
+    weights : (N, B) array
+        Zero where a column has fewer than B sources.
+    """
+    used = (weights != 0) * np.arange(1, weights.shape[1] + 1)
+    return tuple(_MAPS[k](S, first, used.max(axis=1), weights) for k, S in enumerate(sums, start=1))
+
+
+def scaled(sums: Sequence[np.ndarray], scale: np.ndarray, order: int = 1) -> tuple[np.ndarray, ...]:
+    """The sums of Π (scale y) from those of Π y, of orders from ``order`` on."""
+    n = len(scale)
+    own = (np.arange(n), np.ones(n, dtype=np.int64), scale[:, None])
+    return tuple(_MAPS[k](S, *own) for k, S in enumerate(sums, start=order))
+
+
 @njit(cache=True, nogil=True)
 def expand2(packed, n):
     """Dense (n, n)."""
@@ -174,6 +197,95 @@ def shift4(S0, S1, S2, S3, S4, c):
     return out
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _any2(S, i, j):
+    return _at2(S, min(i, j), max(i, j))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _any3(S, i, j, k):
+    low, high = min(i, j, k), max(i, j, k)
+    return _at3(S, low, i + j + k - low - high, high)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _any4(S, i, j, k, l):
+    high = max(i, j, k, l)
+    if i == high:
+        i = l
+    elif j == high:
+        j = l
+    elif k == high:
+        k = l
+    low, top = min(i, j, k), max(i, j, k)
+    mid = i + j + k - low - top
+    three = low + mid * (mid + 1) // 2 + top * (top + 1) * (top + 2) // 6
+    return S[three + high * (high + 1) * (high + 2) * (high + 3) // 24]
+
+
+@njit(cache=True, nogil=True)
+def _map1(S, first, count, w):
+    out = np.zeros(len(first), dtype=(S[:1] * w[0, :1]).dtype)
+    for i in range(len(first)):
+        for a in range(count[i]):
+            out[i] += w[i, a] * S[first[i] + a]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _map2(S, first, count, w):
+    N = len(first)
+    out = np.zeros(N * (N + 1) // 2, dtype=(S[:1] * w[0, :1]).dtype)
+    p = 0
+    for j in range(N):
+        for i in range(j + 1):
+            for b in range(count[j]):
+                for a in range(count[i]):
+                    out[p] += w[j, b] * w[i, a] * _any2(S, first[i] + a, first[j] + b)
+            p += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _map3(S, first, count, w):
+    N = len(first)
+    out = np.zeros(N * (N + 1) * (N + 2) // 6, dtype=(S[:1] * w[0, :1]).dtype)
+    p = 0
+    for k in range(N):
+        for j in range(k + 1):
+            for i in range(j + 1):
+                for c in range(count[k]):
+                    for b in range(count[j]):
+                        head = w[k, c] * w[j, b]
+                        for a in range(count[i]):
+                            out[p] += head * w[i, a] * _any3(S, first[i] + a, first[j] + b, first[k] + c)
+                p += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _map4(S, first, count, w):
+    N = len(first)
+    out = np.zeros(N * (N + 1) * (N + 2) * (N + 3) // 24, dtype=(S[:1] * w[0, :1]).dtype)
+    p = 0
+    for l in range(N):
+        for k in range(l + 1):
+            for j in range(k + 1):
+                for i in range(j + 1):
+                    for d in range(count[l]):
+                        for c in range(count[k]):
+                            for b in range(count[j]):
+                                head = w[l, d] * w[k, c] * w[j, b]
+                                for a in range(count[i]):
+                                    out[p] += (
+                                        head
+                                        * w[i, a]
+                                        * _any4(S, first[i] + a, first[j] + b, first[k] + c, first[l] + d)
+                                    )
+                    p += 1
+    return out
+
+
 @njit(cache=True, nogil=True)
 def pairings(C, n):
     """C_ij C_kl + C_ik C_jl + C_il C_jk, packed over i ≤ j ≤ k ≤ l, from packed C."""
@@ -188,3 +300,6 @@ def pairings(C, n):
                     )
                     p += 1
     return out
+
+
+_MAPS: dict[int, Any] = {1: _map1, 2: _map2, 3: _map3, 4: _map4}

@@ -1,25 +1,30 @@
 """Moments: weighted, mergeable sufficient statistics of samples, and their cumulants.
 
-    S_k[i₁ … i_k] = Σ_samples w y_{i₁} … y_{i_k},   x_i = shift_i + scale · y_i,   k = 1 … order
+    S_k[c₁ … c_k] = Σ_samples w y_{c₁} … y_{c_k},   φ_c = shift_c + scale_c · y_c,   k = 1 … order
 
-On finite alphabets y is a small integer, and the sums of samples without weights are exact int64.
+over the columns φ_c of a space. On finite values y is a small integer where that is possible, and the sums of samples
+without weights are then exact int64. What is summed are powers of numbers and indicators of labels (the ``base``); any
+other functions of the same span are read from the same sums (``in_space``), as cumulants are linear in each factor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hbm_learn._kernels import symmetric
+from hbm_learn.alphabet import Alphabet
+from hbm_learn.data.collect import base_space, checked_blocks, collect, counts_of_powers, mergeable_names
 from hbm_learn.data.power_sums import PowerSums
-from hbm_learn.data.samples import Samples, check_weights, require_order
-from hbm_learn.data.sums import Coding, block_sums
+from hbm_learn.data.samples import Samples, require_order
+from hbm_learn.data.tables import check_weights
 from hbm_learn.interactions import Interactions
-from hbm_learn.space import Alphabet
+from hbm_learn.space import Space
+from hbm_learn.terms import columns_of
 
 MAX_ORDER = 4
 # Packed sums, or a dense cumulant, beyond this are refused.
@@ -37,10 +42,18 @@ class Moments:
 
     Attributes
     ----------
-    alphabet : Alphabet
-    order : the largest order of an interaction whose moments are held, 1 … 4.
-    power_sums : PowerSums of orders 1 … max(order, 2).
-    feature_names : list of str, or None.
+    space : Space
+        Whose N columns φ the moments are of: powers of numeric variables and contrasts of labels, unless
+        :meth:`in_space` was asked for others.
+    order : int
+        The largest order of an interaction whose moments are held, 1 … 4.
+    power_sums : PowerSums
+        Of orders 1 … max(order, 2), over the columns of ``base``.
+    base : Space
+        The same variables with the functions that are summed: powers, and indicators of all labels but the first.
+    counts : (Σ q_i,) array or None
+        Σ w of each value of each variable; None where they are not known.
+    feature_names : list of str, or None
 
     Examples
     --------
@@ -49,43 +62,88 @@ class Moments:
     (array([0.5 , 0.75]), np.float64(0.125), 4)
     """
 
-    alphabet: Alphabet
+    space: Space
     order: int
     power_sums: PowerSums
+    base: Space
+    counts: np.ndarray | None = None
     feature_names: list[str] | None = None
 
     # ------------------------------------------------------------------ construction
 
     @classmethod
-    def from_samples(cls, X: Any, order: int = 3, alphabet: Any = "auto", sample_weight: Any = None) -> Moments:
+    def from_samples(
+        cls,
+        X: Any,
+        order: int = 3,
+        alphabet: Any = "auto",
+        sample_weight: Any = None,
+        *,
+        categorical_features: Any = "from_dtype",
+        powers: Any = 1,
+        space: Space | None = None,
+    ) -> Moments:
         """Moments of samples.
 
         Parameters
         ----------
-        X : anything ``Samples.check`` takes, a Samples, or an iterator over such blocks of rows; as it can be read once
-            only, the alphabet of an iterator is that of its first block unless it is given.
-        order : 1 … 4.
-        alphabet, sample_weight : as in ``Samples.check``.
+        X : table, Samples, or iterator
+            Anything ``Samples.check`` takes, a Samples, or an iterator over such blocks of rows; as it can be read once
+            only, the values of the variables are those of its first block unless an alphabet is given.
+        order : int
+            1 … 4.
+        alphabet : "auto", values, Nominal, Interval, "real", sequence or dict
+            As in :class:`HBM`.
+        sample_weight : (M,) array-like or None
+            Weights of the rows: 2 is a row seen twice.
+        categorical_features : "from_dtype", array-like or None
+            Which columns hold labels, as in :class:`HBM`.
+        powers : int or (n,) ints
+            The highest power of each numeric variable.
+        space : Space or None
+            Of a fitted model, in place of the alphabet.
         """
+        options = {"categorical_features": categorical_features, "powers": powers, "space": space}
         if not isinstance(order, (int, np.integer)) or not 1 <= order <= MAX_ORDER:
             raise ValueError(f"order={order!r}: moments are computed for orders 1 to {MAX_ORDER}.")
         if hasattr(X, "__iter__") and not hasattr(X, "__len__") and not hasattr(X, "shape"):
-            return _from_iterator(X, int(order), alphabet, sample_weight)
+            return _from_iterator(X, int(order), alphabet, sample_weight, options)
         if not isinstance(X, Samples):
-            X = Samples.check(X, alphabet, sample_weight, order=order)
-        elif sample_weight is not None or not (isinstance(alphabet, str) and alphabet == "auto"):
+            X = Samples.check(X, alphabet, sample_weight, order=order, **options)
+        elif sample_weight is not None or space is not None or not (isinstance(alphabet, str) and alphabet == "auto"):
             raise ValueError("X is a Samples, which has its alphabet and weights: give them to Samples.check.")
         elif X.allow_nan:
             raise ValueError("X is a Samples that may hold NaN, which has no moments: check it with allow_nan=False.")
         return _from_checked(X, int(order))
 
     @classmethod
-    def from_distribution(cls, states: Any, probabilities: Any, order: int = 3, alphabet: Any = "auto") -> Moments:
-        """Exact moments of a distribution over the rows of ``states``: those of infinitely many samples."""
-        stats = cls.from_samples(states, order, alphabet, probabilities)
+    def from_distribution(
+        cls, states: Any, probabilities: Any, order: int = 3, alphabet: Any = "auto", *, space: Space | None = None
+    ) -> Moments:
+        """Exact moments of a distribution over the rows of ``states``: those of infinitely many samples.
+
+        Parameters
+        ----------
+        states : (rows, n) table
+            Values; uint8 codes (values of continuous variables) in ``space`` if that is given.
+        probabilities : (rows,) array
+            Of the rows.
+        order : int
+            1 … 4.
+        alphabet : "auto", values, Nominal, Interval, "real", sequence or dict
+            Of the values, as in :class:`HBM`.
+        space : Space or None
+            In which ``states`` are codes.
+        """
+        if space is None:
+            stats = cls.from_samples(states, order, alphabet, probabilities)
+        else:
+            p = check_weights(probabilities, len(states))
+            stats = _from_blocks([(np.ascontiguousarray(states), p)], space, order, None)
         ps = stats.power_sums
-        exact = PowerSums(tuple(S / ps.total for S in ps.sums), 1.0, True, ps.shift, ps.scale)
-        return cls(stats.alphabet, order, exact, stats.feature_names)
+        exact = replace(ps, sums=tuple(S / ps.total for S in ps.sums), total=1.0, is_exact=True, largest=np.inf)
+        counts = None if stats.counts is None else stats.counts / ps.total
+        return replace(stats, power_sums=exact, counts=counts)
 
     @classmethod
     def from_raw(
@@ -99,7 +157,25 @@ class Moments:
         n_samples: float = np.inf,
         feature_names: list[str] | None = None,
     ) -> Moments:
-        """From raw moments ⟨x_i⟩ (n,), ⟨x_i x_j⟩ (n, n), ⟨x_i x_j x_k⟩ (n, n, n), …, repeated indices included."""
+        """From raw moments of numeric variables, dense and symmetric, repeated indices included.
+
+        Parameters
+        ----------
+        mean : (n,) array
+            ⟨x_i⟩.
+        second : (n, n) array
+            ⟨x_i x_j⟩.
+        third : (n, n, n) array or None
+            ⟨x_i x_j x_k⟩.
+        fourth : (n, n, n, n) array or None
+            ⟨x_i x_j x_k x_l⟩.
+        alphabet : values, Interval, "real", or one for each variable
+            What the variables are.
+        n_samples : float
+            How many samples they are from; inf for exact ones.
+        feature_names : list of str or None
+            Of the variables.
+        """
         packed = symmetric.pack_all(mean, second, third, fourth)
         return cls._exact(packed, np.zeros(len(packed[0])), alphabet, n_samples, feature_names)
 
@@ -115,7 +191,25 @@ class Moments:
         n_samples: float = np.inf,
         feature_names: list[str] | None = None,
     ) -> Moments:
-        """From joint cumulants of orders 1 … 4, dense and symmetric, repeated indices included."""
+        """From joint cumulants of numeric variables, dense and symmetric, repeated indices included.
+
+        Parameters
+        ----------
+        mean : (n,) array
+            ⟨x_i⟩.
+        covariance : (n, n) array
+            Of order 2.
+        third : (n, n, n) array or None
+            Of order 3.
+        fourth : (n, n, n, n) array or None
+            Of order 4.
+        alphabet : values, Interval, "real", or one for each variable
+            What the variables are.
+        n_samples : float
+            How many samples they are from; inf for exact ones.
+        feature_names : list of str or None
+            Of the variables.
+        """
         m, *central = symmetric.pack_all(mean, covariance, third, fourth)
         if len(central) == 3:
             central[2] = central[2] + symmetric.pairings(central[0], len(m))
@@ -127,22 +221,49 @@ class Moments:
     ) -> Moments:
         if not n_samples > 0:
             raise ValueError(f"n_samples={n_samples}: give the (positive) number of samples, or inf for exact moments.")
+        space = Space.of(alphabet, len(shift))
+        if not (space.is_numeric and space.is_scalar):
+            raise ValueError(f"alphabet={alphabet!r}: moments given as arrays are of numbers, one column a variable.")
         is_exact = bool(np.isinf(n_samples))
         total = 1.0 if is_exact else float(n_samples)
-        sums = tuple(total * S for S in moments)
-        return cls(Alphabet(alphabet), len(sums), PowerSums(sums, total, is_exact, shift), names)
+        sums = PowerSums(tuple(total * S for S in moments), total, is_exact, shift, np.ones(len(shift)))
+        return cls(space, len(moments), sums, space, counts_of_powers(sums, space), names)
 
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):
             return NotImplemented
-        names = _check_mergeable(self, other)
-        return Moments(self.alphabet, self.order, self.power_sums + other.power_sums, names)
+        names = mergeable_names(self, other)
+        counts = None if self.counts is None or other.counts is None else self.counts + other.counts
+        return Moments(self.space, self.order, self.power_sums + other.power_sums, self.base, counts, names)
+
+    def in_space(self, space: Space) -> Moments:
+        """The same data seen through other functions of the same variables.
+
+        Parameters
+        ----------
+        space : Space
+            Of the same alphabets; its functions must lie in the span of the present ones and constants.
+        """
+        if space.alphabets != self.space.alphabets:
+            raise ValueError(f"the moments are of {self.space}, and cannot be read in {space}: the values differ.")
+        return replace(self, space=space)
 
     # ------------------------------------------------------------------ reading
 
     @property
     def n_features(self) -> int:
-        return len(self.power_sums.shift)
+        """Number of variables."""
+        return self.space.n_features
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns: functions of all variables together."""
+        return self.space.n_columns
+
+    @property
+    def alphabet(self) -> Alphabet | tuple[Alphabet, ...]:
+        """The alphabet that all variables share, else one for each."""
+        return self.space.alphabet or self.space.alphabets
 
     @property
     def n_samples(self) -> float:
@@ -150,26 +271,43 @@ class Moments:
         return np.inf if self.power_sums.is_exact else self.power_sums.total
 
     @cached_property
+    def frequencies(self) -> list[np.ndarray]:
+        """For each variable the (q_i,) weighted share of each of its values."""
+        if not self.space.is_finite:
+            raise ValueError(f"{self.space} has continuous variables, whose values have no frequencies.")
+        if self.counts is None:
+            raise ValueError(
+                "the frequencies of the values are not known: moments given as arrays determine them up to "
+                f"{len(self.power_sums.sums) + 1} values; give higher orders, samples or a distribution."
+            )
+        return self.space.by_site(_frozen(self.counts / self.power_sums.total))
+
+    @cached_property
+    def _view(self) -> PowerSums:
+        """The sums of the columns of ``space``."""
+        return self.power_sums if self.space is self.base else self.power_sums.mapped(self.space.relation(self.base))
+
+    @cached_property
     def mean(self) -> np.ndarray:
-        """(n,) ⟨x_i⟩."""
-        return _frozen(self.power_sums.mean)
+        """(N,) ⟨φ_c⟩."""
+        return _frozen(self._view.mean)
 
     @cached_property
     def second(self) -> np.ndarray:
-        """(n,) ⟨x_i²⟩."""
-        return _frozen(self.raw(np.repeat(np.arange(self.n_features)[:, None], 2, axis=1)))
+        """(N,) ⟨φ_c²⟩."""
+        return _frozen(self.raw(np.repeat(np.arange(self.n_columns)[:, None], 2, axis=1)))
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        """(n, n) C_ij = ⟨x_i x_j⟩ − ⟨x_i⟩⟨x_j⟩, divided by M and not M − 1, as moment matching wants it."""
+        """(N, N) C_ab = ⟨φ_a φ_b⟩ − ⟨φ_a⟩⟨φ_b⟩, divided by M and not M − 1, as moment matching wants it."""
         return _frozen(self.cumulant(2))
 
     def cumulant(self, order: int) -> np.ndarray:
-        """Joint cumulants κ of one order, dense (n,) * order, with repeated indices.
+        """Joint cumulants κ of one order, dense (N,) * order, with repeated indices.
 
-        κ_ijk = ⟨δ_i δ_j δ_k⟩,   κ_ijkl = ⟨δ_i δ_j δ_k δ_l⟩ − C_ij C_kl − C_ik C_jl − C_il C_jk,   δ = x − ⟨x⟩.
+        κ_ijk = ⟨δ_i δ_j δ_k⟩,   κ_ijkl = ⟨δ_i δ_j δ_k δ_l⟩ − C_ij C_kl − C_ik C_jl − C_il C_jk,   δ = φ − ⟨φ⟩.
         """
-        n = self.n_features
+        n = self.n_columns
         if order == 1:
             return self.mean.copy()
         self._require(order)
@@ -178,26 +316,34 @@ class Moments:
                 f"the dense cumulant of order {order} with n = {n} takes {8 * n**order / 2**30:.0f} GiB (limit "
                 f"{MAX_BYTES / 2**30:g}): take the `moments` of the interactions that you need, or fewer variables."
             )
-        packed = self.power_sums.central(order)
+        packed = self._view.central(order)
         if order == 4:
-            packed -= symmetric.pairings(self.power_sums.central(2), n)
+            packed -= symmetric.pairings(self._view.central(2), n)
         expand = {2: symmetric.expand2, 3: symmetric.expand3, 4: symmetric.expand4}[order]
         return expand(packed, n)
 
     def moments(self, interactions: Interactions | Iterable[Iterable[Any]]) -> np.ndarray:
-        """(p,) raw moments ⟨Π_{i∈μ} x_i⟩ of an Interactions, or of tuples of feature indices or names."""
+        """(p,) raw moments ⟨Π_{c∈μ} φ_c⟩ of sets of columns.
+
+        Parameters
+        ----------
+        interactions : Interactions or iterable of tuples
+            Sets of columns, or tuples of variables (indices or names; a repeated member is a power, a nominal member
+            stands for all its columns), whose sets of columns ``terms.columns_of`` lists in order.
+        """
         if not isinstance(interactions, Interactions):
-            interactions = Interactions.from_tuples(interactions, self.n_features, self.feature_names)
-        if interactions.n_features != self.n_features:
-            raise ValueError(f"interactions among {interactions.n_features} variables, moments of {self.n_features}.")
+            interactions = columns_of(interactions, self.space, self.feature_names)
+        if interactions.n_features != self.n_columns:
+            what = "variables" if self.space.is_scalar else "columns"
+            raise ValueError(f"interactions among {interactions.n_features} {what}, moments of {self.n_columns}.")
         parts = [self.raw(interactions.block(k)) for k in interactions.orders]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def raw(self, rows: Any) -> np.ndarray:
-        """⟨x_{i₁} … x_{i_k}⟩ for each row of an (r, k) array of feature indices, repeats allowed, shape (r,)."""
+        """⟨φ_{c₁} … φ_{c_k}⟩ for each row of an (r, k) array of columns, repeats allowed, shape (r,)."""
         rows = np.asarray(rows)
         self._require(rows.shape[1])
-        return self.power_sums.raw(rows)
+        return self._view.raw(rows)
 
     def _require(self, order: int) -> None:
         held = len(self.power_sums.sums)
@@ -207,7 +353,8 @@ class Moments:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Moments)
-            and (self.alphabet, self.order, self.feature_names) == (other.alphabet, other.order, other.feature_names)
+            and (self.space, self.order, self.feature_names) == (other.space, other.order, other.feature_names)
+            and np.array_equal(self.counts, other.counts)  # type: ignore[arg-type]
             and self.power_sums.equals(other.power_sums)
         )
 
@@ -215,71 +362,39 @@ class Moments:
 
     def __repr__(self) -> str:
         size = f"n_features={self.n_features}, n_samples={self.n_samples:g}"
-        return f"Moments({size}, order={self.order}, {self.alphabet!r})"
+        return f"Moments({size}, order={self.order}, {self.space.alphabet or self.space!r})"
 
 
 # ---------------------------------------------------------------------- from samples
 
 
 def _from_checked(samples: Samples, order: int) -> Moments:
-    require_order(samples.alphabet, order)
-    n, k = samples.n_features, max(order, 2)
-    n_bytes = 8 * symmetric.packed_size(n, k)
+    require_order(samples.space, order)
+    blocks = samples.blocks(max(64, _BLOCK // samples.n_features // 64 * 64))
+    return _from_blocks(blocks, samples.space, order, samples.feature_names)
+
+
+def _from_blocks(blocks: Iterable, space: Space, order: int, names: list[str] | None) -> Moments:
+    k = max(order, 2)
+    n_bytes = 8 * symmetric.packed_size(space.n_columns, k)
     if n_bytes > MAX_BYTES:
         raise ValueError(
-            f"the moments of order {k} of n = {n} variables take {n_bytes / 2**30:.0f} GiB (limit "
+            f"the moments of order {k} of n = {space.n_columns} variables take {n_bytes / 2**30:.0f} GiB (limit "
             f"{MAX_BYTES / 2**30:g}): lower `order`, or drop variables."
         )
-    coding = Coding.of(samples.alphabet, k)
-    merged: PowerSums | None = None
-    for block, weights in samples.blocks(max(64, _BLOCK // n // 64 * 64)):
-        if weights is None or weights.any():
-            part = block_sums(block, weights, coding, k)
-            merged = part if merged is None else merged + part
-    assert merged is not None  # weights are not all zero
-    return Moments(samples.alphabet, order, merged, samples.feature_names)
+    base = base_space(space)
+    power_sums, counts = collect(blocks, base, k)
+    return Moments(space, order, power_sums, base, counts, names)
 
 
-def _from_iterator(blocks: Iterable, order: int, alphabet: Any, sample_weight: Any) -> Moments:
-    weights = None if sample_weight is None else check_weights(sample_weight, len(sample_weight))
+def _from_iterator(blocks: Iterable, order: int, alphabet: Any, sample_weight: Any, options: dict) -> Moments:
     merged: Moments | None = None
-    row = 0
-    for block in blocks:
-        samples = Samples.check(block, alphabet, order=order, first_row=row)
-        alphabet, end = samples.alphabet, row + samples.n_samples
-        mine = None if weights is None else weights[row:end]
-        if mine is None or mine.any():
-            part = _from_checked(samples if mine is None else samples.reweighted(mine), order)
-            merged = part if merged is None else merged + part
-        row = end
-    if weights is not None and len(weights) != row:
-        raise ValueError(f"sample_weight has {len(weights)} entries, but the blocks of X have {row} rows.")
+    for samples in checked_blocks(blocks, order, alphabet, sample_weight, options):
+        part = _from_checked(samples, order)
+        merged = part if merged is None else merged + part
     if merged is None:
         raise ValueError("X is an iterator that gave no block of samples.")
     return merged
-
-
-def _check_mergeable(a: Moments, b: Moments) -> list[str] | None:
-    """The feature names of a + b."""
-    for what, mine, other in (
-        ("variables", a.n_features, b.n_features),
-        ("order", a.order, b.order),
-        ("alphabet", a.alphabet, b.alphabet),
-    ):
-        if mine != other:
-            raise ValueError(
-                f"moments of different {what} cannot be merged: {mine} and {other}. Compute both with the same "
-                "columns, `order` and (explicit) `alphabet`."
-            )
-    if a.power_sums.is_exact or b.power_sums.is_exact:
-        raise ValueError("exact moments (n_samples = inf) cannot be merged: they have no weight beside other samples.")
-    if a.feature_names is not None and b.feature_names is not None and a.feature_names != b.feature_names:
-        i = next(i for i, (x, y) in enumerate(zip(a.feature_names, b.feature_names)) if x != y)
-        raise ValueError(
-            f"moments of different features cannot be merged: column {i} is {a.feature_names[i]!r} in one and "
-            f"{b.feature_names[i]!r} in the other."
-        )
-    return b.feature_names if a.feature_names is None else a.feature_names
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

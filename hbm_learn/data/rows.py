@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from hbm_learn.data.samples import Samples
-from hbm_learn.space import Alphabet
+from hbm_learn.data.sums import value_counts
+from hbm_learn.space import MISSING, Space
 
 # Rows whose entries number more than this are never held twice.
 _MAX_GROUPED = 2**27
@@ -26,16 +28,20 @@ class Rows:
 
     Attributes
     ----------
-    n_rows : distinct rows if they are grouped, all rows otherwise.
-    n_samples : Σ w, the number of samples that errors and priors see: weights count repeated rows.
+    space : Space
+    n_features : int
+    n_rows : int
+        Distinct rows if they are grouped, all rows otherwise.
+    n_samples : float
+        Σ w, the number of samples that errors and priors see: weights count repeated rows.
     """
 
     def __init__(self, samples: Samples):
-        self.alphabet: Alphabet = samples.alphabet
+        self.space = samples.space
         self.n_features = samples.n_features
         self._samples = samples
         self.n_samples = float(samples.n_samples if samples.weights is None else samples.weights.sum())
-        self._grouped = _group(samples)
+        self._grouped = _group(samples) if samples.space.is_finite else None
         self.n_rows = samples.n_samples if self._grouped is None else len(self._grouped[0])
 
     def blocks(self, stride: int = 1, offset: int = 0) -> Iterator[Block]:
@@ -54,34 +60,35 @@ class Rows:
             yield codes, w
 
     @cached_property
-    def frequencies(self) -> np.ndarray:
-        """(n, q) weighted share of each value of the alphabet in each column."""
-        out = np.zeros((self.n_features, self.alphabet.size))
-        for codes, w in self.blocks():
-            for a in range(self.alphabet.size):
-                out[:, a] += w @ (codes == a)
-        return out
+    def frequencies(self) -> list[np.ndarray]:
+        """For each variable the (q_i,) weighted share of each of its values among what is not missing."""
+        counts = value_counts(self.blocks(), self.space)
+        return [mine / max(mine.sum(), 1e-300) for mine in self.space.by_site(counts)]
 
-    @property
-    def mean(self) -> np.ndarray:
-        """(n,) ⟨x_i⟩."""
-        return self.frequencies @ self.alphabet.nodes
+    def mean(self, space: Space | None = None) -> np.ndarray:
+        """(N,) ⟨φ_c⟩ of the functions of a space on the same values; by default of the samples' own."""
+        return np.concatenate([p @ table for p, table in self._functions(space)])
 
-    @property
-    def variance(self) -> np.ndarray:
-        """(n,) ⟨x_i²⟩ − ⟨x_i⟩²."""
-        return np.maximum(self.frequencies @ self.alphabet.nodes**2 - self.mean**2, 0.0)
+    def variance(self, space: Space | None = None) -> np.ndarray:
+        """(N,) ⟨φ_c²⟩ − ⟨φ_c⟩², summed about the mean."""
+        return np.concatenate([p @ (table - p @ table) ** 2 for p, table in self._functions(space)])
+
+    def _functions(self, space: Space | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for p, table in zip(self.frequencies, (space or self.space).functions):
+            assert table is not None  # frequencies are those of finite values
+            yield p, table
 
 
 def _group(samples: Samples) -> Block | None:
     """Distinct rows with their weights added, in an order that has nothing to do with their values; None if most rows
     occur once, or a row does not fit a 63-bit key."""
-    q, n = samples.alphabet.size, samples.n_features
-    if q**n >= 2**63 or samples.n_samples * n > _MAX_GROUPED or q**n > 4 * samples.n_samples**2:
+    sizes = [int(q) + samples.allow_nan for q in samples.space.sizes]
+    n_states = prod(sizes)
+    if n_states >= 2**63 or samples.n_samples * len(sizes) > _MAX_GROUPED or n_states > 4 * samples.n_samples**2:
         return None
-    powers = np.array([q**j for j in range(n)], dtype=np.int64)
+    strides = np.concatenate([[1], np.cumprod(sizes[:-1], dtype=np.int64)]).astype(np.int64)
     blocks = list(samples.blocks())
-    keys = np.concatenate([codes @ powers for codes, _ in blocks])
+    keys = np.concatenate([_filled(codes, samples) @ strides for codes, _ in blocks])
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     if 2 * len(first) > samples.n_samples:
         return None
@@ -89,3 +96,8 @@ def _group(samples: Samples) -> Block | None:
     codes = np.concatenate([codes for codes, _ in blocks])[first]
     shuffled = np.random.default_rng(0).permutation(len(first))  # so that a stride is a random subset
     return codes[shuffled], np.bincount(inverse, w)[shuffled]
+
+
+def _filled(codes: np.ndarray, samples: Samples) -> np.ndarray:
+    """Codes with missing entries as one more value."""
+    return np.where(codes == MISSING, samples.space.sizes, codes) if samples.allow_nan else codes

@@ -1,30 +1,28 @@
 """Sums of products over one block of samples, S_k = Σ_rows w Π y, packed as in ``_kernels.symmetric``, k = 1 … order.
 
-The variable is y = (x − shift) / scale, chosen so that few-valued data has small integer y: their sums are then exact.
+The columns y = (φ − shift) / scale are small whole numbers wherever the functions of few-valued data allow it
+(``integer_coding``): their sums are then exact.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import reduce
+import functools
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
 
 from hbm_learn._kernels import bits
-from hbm_learn._kernels.symmetric import multisets, packed_size, rank
+from hbm_learn._kernels import codes as _codes
+from hbm_learn._kernels.symmetric import mapped, multisets, packed_size, rank
 from hbm_learn._threads import in_threads
+from hbm_learn.data.integer_coding import Coding, Planes
 from hbm_learn.data.power_sums import PowerSums
-from hbm_learn.space import Alphabet
+from hbm_learn.data.reduce import reduce
+from hbm_learn.space import Space
 
-# |y|^order up to here keeps Σ over 2³¹ rows within int64, and over 2²¹ rows exact in float64.
-MAX_INTEGER = 2**32
-# Whole numbers up to this are summed exactly even on the real line, to order 2.
-MAX_WHOLE = 2**15
-# B bit planes cost B^order popcounts a word: beyond this a BLAS product is faster.
-_MAX_CONJUNCTIONS = 32
-# Words taken at a time: one plane is 8 KiB.
-_WIDTH = 1024
+# Words taken at a time: one plane is 16 KiB.
+_WIDTH = 2048
 # Popcounts below which threads cost more than they save.
 _SMALL = 2**24
 # Entries of Y in one BLAS product: 512 KiB stay in cache while they are multiplied by every factor.
@@ -33,84 +31,39 @@ _BLAS_ENTRIES = 2**16
 _MAX_SHARED = 2**23
 
 
-@dataclass(frozen=True, eq=False)
-class Coding:
-    """How the letters of an alphabet become y: x = shift + scale · y.
-
-    Attributes
-    ----------
-    shift, scale : numbers.
-    centred : shift each block by its mean instead, unless it is small whole numbers ("real").
-    table : (q,) y of each code, integers where exact sums are possible; None when there are no codes.
-    patterns, plane_weights : (256,) bits of each code, and (B,) w_b with y = Σ_b w_b bit_b; None without bit planes.
-    signed : y ∈ {−1, 0, 1} with planes "not zero" and "negative", for which there is a kernel of its own.
-    """
-
-    shift: float
-    scale: float
-    centred: bool = False
-    table: np.ndarray | None = None
-    patterns: np.ndarray | None = None
-    plane_weights: np.ndarray | None = None
-    signed: bool = False
-
-    @property
-    def largest(self) -> float:
-        """A bound on |y| where y is an integer."""
-        return MAX_WHOLE if self.table is None else float(self.table[-1])
-
-    def decoded(self, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
-        """(m, n) float64 y of a block, the (n,) shift that it is about, and whether y is whole."""
-        n = block.shape[1]
-        if self.table is not None:
-            return np.take(self.table.astype(np.float64), block), np.full(n, self.shift), self.table.dtype.kind == "i"
-        if not self.centred:
-            return (block - self.shift) / self.scale, np.full(n, self.shift), False
-        if (np.abs(block) <= MAX_WHOLE).all() and (block == np.rint(block)).all():
-            return block, np.zeros(n), True
-        shift = block.mean(axis=0)
-        return block - shift, shift, False
-
-    @classmethod
-    def of(cls, alphabet: Alphabet, order: int) -> Coding:
-        if alphabet.kind == "real":
-            return cls(0.0, 1.0, centred=True)
-        low, high = alphabet.bounds
-        if alphabet.kind == "interval":
-            return cls(0.5 * (low + high), 0.5 * (high - low))
-        x, q = alphabet.nodes, alphabet.size
-        step = (high - low) / (q - 1)
-        if np.allclose(x, low + step * np.arange(q), rtol=1e-15, atol=1e-15 * max(abs(low), abs(high))):
-            if q == 3:
-                ternary = cls(x[1], step, table=np.arange(-1, 2), signed=True)
-                return ternary._with_planes(np.array([0b11, 0b00, 0b01]), np.array([1, -2]), order)
-            n_planes = (q - 1).bit_length()
-            return cls(low, step, table=np.arange(q))._with_planes(np.arange(q), 1 << np.arange(n_planes), order)
-        whole = bool((x == np.rint(x)).all()) and high - low <= MAX_INTEGER ** (1 / order)
-        scale, table = (1.0, (x - low).astype(np.int64)) if whole else (high - low, (x - low) / (high - low))
-        return cls(low, scale, table=table)._with_planes((1 << np.arange(q)) >> 1, table[1:], order)
-
-    def _with_planes(self, patterns: np.ndarray, weights: np.ndarray, order: int) -> Coding:
-        if len(weights) ** order > _MAX_CONJUNCTIONS:
-            return self
-        padded = np.zeros(256, dtype=np.uint8)
-        padded[: len(patterns)] = patterns
-        return replace(self, patterns=padded, plane_weights=weights)
-
-
 def block_sums(block: np.ndarray, weights: np.ndarray | None, coding: Coding, order: int) -> PowerSums:
-    """PowerSums to ``order`` of one block: uint8 codes (m, n) where ``coding`` has a table, values (m, n) otherwise."""
+    """PowerSums to ``order`` of one block: (m, n) uint8 codes of a finite space, values of a continuous one."""
     total = len(block) if weights is None else weights.sum()
-    planes = None if coding.plane_weights is None else _weight_planes(weights)
-    if planes is not None:
-        parts = [[factor * S for S in _bit_sums(block[rows], coding, order)] for factor, rows in planes]
-        sums, shift, exact = [reduce(np.add, S) for S in zip(*parts)], np.full(block.shape[1], coding.shift), False
+    factors = None if coding.planes is None else _weight_planes(weights)
+    shift, exact = coding.shift, False
+    if factors is not None and coding.planes is not None:
+        planes = coding.planes
+        parts = [[factor * S for S in _bit_sums(block[rows], planes, order)] for factor, rows in factors]
+        sums = [functools.reduce(np.add, S) for S in zip(*parts)]
     else:
         Y, shift, exact = coding.decoded(block)
         sums = blas_sums(Y, weights, order)
     if exact and weights is None:
         sums = [np.rint(S).astype(np.int64) for S in sums]
     return PowerSums(tuple(sums), total, False, shift, coding.scale, coding.largest)
+
+
+def value_counts(blocks: Iterable[tuple[np.ndarray, np.ndarray | None]], space: Space) -> np.ndarray:
+    """(Σ q_i,) Σ w of each value of each site in blocks of codes, cut by ``space.value_ptr``; int64 without weights.
+
+    Missing entries are left out.
+    """
+
+    def work(share: tuple) -> list[np.ndarray]:
+        codes, weights = np.ascontiguousarray(share[0]), share[1]
+        out = np.zeros(int(space.value_ptr[-1]), dtype=np.int64 if weights is None else np.float64)
+        if weights is None:
+            _codes.count(codes, space.value_ptr[:-1], space.sizes, out)
+        else:
+            _codes.count_weighted(codes, weights, space.value_ptr[:-1], space.sizes, out)
+        return [out]
+
+    return reduce(work, blocks)[0]
 
 
 def _weight_planes(weights: np.ndarray | None) -> list[tuple[int | float, np.ndarray | slice]] | None:
@@ -132,20 +85,23 @@ def _weight_planes(weights: np.ndarray | None) -> list[tuple[int | float, np.nda
 # ---------------------------------------------------------------------- packed bits
 
 
-def _bit_sums(codes: np.ndarray, coding: Coding, order: int) -> list[np.ndarray]:
-    assert coding.patterns is not None
-    assert coding.plane_weights is not None
-    w, n = coding.plane_weights, codes.shape[1]
-    planes = _pack(codes, coding.patterns, len(w))
-    return [_bit_sum(planes, w, n, k, coding.signed) for k in range(1, order + 1)]
+def _bit_sums(codes: np.ndarray, planes: Planes, order: int) -> list[np.ndarray]:
+    """Where all sites have the same planes, their sums at once; else each plane counts as a variable of its own."""
+    words = _pack(codes, planes)
+    if planes.shared is not None:
+        words = words.reshape(codes.shape[1], -1, words.shape[1])
+        return [_bit_sum(words, planes.shared, k, planes.signed) for k in range(1, order + 1)]
+    one = np.ones(1, dtype=np.int64)
+    counts = [_bit_sum(words[:, None], one, k, signed=False) for k in range(1, order + 1)]
+    return list(mapped(counts, planes.first, planes.weights))
 
 
-def _bit_sum(planes: np.ndarray, w: np.ndarray, n: int, k: int, signed: bool) -> np.ndarray:
+def _bit_sum(planes: np.ndarray, w: np.ndarray, k: int, signed: bool) -> np.ndarray:
     """S_k: for each head j₁ ≤ … ≤ j_{k−1}, the sums with i ≤ j₁ are consecutive, from the rank of (0, j₁, …)."""
-    heads = multisets(n, k - 1)
+    heads = multisets(len(planes), k - 1)
     starts = rank(np.column_stack([np.zeros(len(heads), dtype=np.int64), heads]))
-    head_weights = reduce(np.multiply.outer, [w] * (k - 1), np.ones(1, dtype=w.dtype)).ravel()
-    out = np.zeros(packed_size(n, k), dtype=w.dtype)
+    head_weights = functools.reduce(np.multiply.outer, [w] * (k - 1), np.ones(1, dtype=w.dtype)).ravel()
+    out = np.zeros(packed_size(len(planes), k), dtype=w.dtype)
 
     def work(part: slice) -> None:
         mine, where = np.ascontiguousarray(heads[part]), np.ascontiguousarray(starts[part])
@@ -159,28 +115,28 @@ def _bit_sum(planes: np.ndarray, w: np.ndarray, n: int, k: int, signed: bool) ->
     return out
 
 
-def _pack(codes: np.ndarray, patterns: np.ndarray, n_planes: int) -> np.ndarray:
-    """(n, B, W) bit planes of (m, n) codes, W = ⌈m/64⌉."""
+def _pack(codes: np.ndarray, planes: Planes) -> np.ndarray:
+    """(P, W) bit planes of (m, n) codes, W = ⌈m/64⌉."""
     n_words = -(-len(codes) // 64)
-    planes = np.empty((codes.shape[1], n_planes, n_words), dtype=np.uint64)
+    words = np.empty((int(planes.ptr[-1]), n_words), dtype=np.uint64)
     codes = np.ascontiguousarray(codes)
     edges = np.linspace(0, n_words, 9).astype(int)
-    in_threads(lambda e: bits.pack(codes, patterns, n_planes, planes, e[0], e[1]), pairwise(edges))
-    return planes
+    in_threads(lambda e: bits.pack(codes, planes.patterns, planes.ptr, words, e[0], e[1]), pairwise(edges))
+    return words
 
 
 # ---------------------------------------------------------------------- BLAS
 
 
 def blas_sums(Y: np.ndarray, weights: np.ndarray | None, order: int) -> list[np.ndarray]:
-    """[S_1, …, S_order] of (m, n) float64 values, by products Yᵀ (f ∘ Y) with the other factors f."""
+    """[S_1, …, S_order] of (m, N) float64 values, by products Yᵀ (f ∘ Y) with the other factors f."""
     w = np.ones(len(Y)) if weights is None else weights
     m, n = Y.shape
     # As many parts on every machine, so that sums of floats do not depend on it; each part has sums of its own.
     n_parts = 4 if m * n**order > 10**7 and packed_size(n, order) <= _MAX_SHARED else 1
     edges = [m * part // n_parts for part in range(n_parts + 1)]
     parts = in_threads(lambda e: _blas_sums(Y[e[0] : e[1]], w[e[0] : e[1]], order), pairwise(edges))
-    return [reduce(np.add, S) for S in zip(*parts)]
+    return [functools.reduce(np.add, S) for S in zip(*parts)]
 
 
 def _blas_sums(Y: np.ndarray, w: np.ndarray, order: int) -> list[np.ndarray]:

@@ -1,0 +1,242 @@
+"""Values: what each column of a table is, from what the user says of it and what is in it.
+
+Numbers are the values seen, at most 16; labels all that are seen, at most 254; a table all of whose columns have more
+numbers than that is on the real line.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hbm_learn.alphabet import Alphabet, Nominal
+from hbm_learn.data.coding import BOOLEAN, as_labels, column_index
+from hbm_learn.data.reading import Table
+from hbm_learn.data.scan import ColumnEncoder, Encoder, Scan, refuse
+from hbm_learn.space import MAX_VALUES, each_alphabet
+
+# More distinct numbers than this are not taken for a finite alphabet unless one is given.
+MAX_AUTO_VALUES = 16
+_BLOCK = 2**22
+# What people write for "missing", where a value far from the others is one of these.
+_MISSING_CODES = {-7, -8, -9, 9} | {
+    sign * code for sign in (-1, 1) for code in (77, 88, 96, 97, 98, 99, 777, 888, 997, 998, 999, 9999, 99999)
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The alphabet of each column; how the finite ones are encoded; the codes, if they could be kept."""
+
+    alphabets: list[Alphabet]
+    encoder: Encoder | ColumnEncoder | None
+    codes: np.ndarray | None
+
+
+def given_alphabets(alphabet: Any, names: Sequence[str] | None, n_features: int) -> list[Alphabet | None]:
+    """What the user says of each column; None for "auto".
+
+    Parameters
+    ----------
+    alphabet : "auto", one for all, a sequence, or {index or name: one}
+        Columns that a dict does not name are "auto".
+    """
+    if isinstance(alphabet, Mapping):
+        chosen: list[Any] = ["auto"] * n_features
+        for key, spec in alphabet.items():
+            chosen[column_index(key, names, n_features, "alphabet")] = spec
+        alphabet = chosen
+    if _is_auto(alphabet):
+        return [None] * n_features
+    out: list[Alphabet | None]
+    if isinstance(alphabet, (list, tuple)) and any(map(_is_auto, alphabet)):
+        if len(alphabet) != n_features:
+            raise ValueError(f"alphabet has {len(alphabet)} entries for {n_features} columns: give one for each.")
+        out = [None if _is_auto(spec) else Alphabet(spec) for spec in alphabet]
+    else:
+        out = list(each_alphabet(alphabet, n_features))
+    for spec in out:
+        if spec is not None and spec.is_finite and spec.size > MAX_VALUES:
+            raise ValueError(f"an alphabet of {spec.size} values: at most {MAX_VALUES} can be encoded.")
+    return out
+
+
+def _is_auto(spec: Any) -> bool:
+    return isinstance(spec, str) and spec == "auto"
+
+
+def labelled(
+    alphabets: Sequence[Alphabet | None], categorical_features: Any, names: Sequence[str] | None
+) -> list[bool | None]:
+    """For each column whether it holds labels; None where its type says so."""
+    numeric = [spec is not None and not spec.is_nominal for spec in alphabets]
+    out = as_labels(categorical_features, names, len(alphabets), numeric)
+    return [True if spec is not None and spec.is_nominal else flag for spec, flag in zip(alphabets, out)]
+
+
+def find_values(table: Table, given: list[Alphabet | None], labels: Sequence[bool | None], allow_nan: bool) -> Found:
+    """One pass over the table (two if it is on the real line) that finds or checks the values of every column."""
+    n = table.shape[1]
+    nominal = [bool(labels[j]) or j in table.labels for j in range(n)]
+    alphabets = [_boolean_or(spec, table, j, nominal[j]) for j, spec in enumerate(given)]
+    listed = np.array([j for j in range(n) if alphabets[j] is None or alphabets[j].is_finite], dtype=np.intp)  # type: ignore[union-attr]
+    if not len(listed):
+        _check_continuous(table, alphabets, allow_nan)
+        return Found(alphabets, None, None)  # type: ignore[arg-type]
+    known = [None if alphabets[j] is None else _letters(alphabets[j], table, j) for j in listed]
+    limits = [MAX_VALUES if nominal[j] else MAX_AUTO_VALUES for j in listed]
+    scan = Scan(table, listed, known, limits, allow_nan, alphabets)
+    free = [k for k, j in enumerate(listed) if alphabets[j] is None]
+    if _is_real(scan, free, nominal, table):
+        real = Alphabet("real")
+        alphabets = [real] * n
+        _check_continuous(table, alphabets, allow_nan)
+        return Found(alphabets, None, None)  # type: ignore[arg-type]
+    _refuse_columns(scan, free, nominal)
+    shared: dict[tuple, Alphabet] = {}
+    for k in free:
+        j = int(listed[k])
+        values = tuple(table.value(x, j) for x in scan.letters[k])  # type: ignore[union-attr]
+        key = (nominal[j], *values)
+        if key not in shared:
+            shared[key] = Alphabet(Nominal(*values) if nominal[j] else values)
+        alphabets[j] = shared[key]
+    _warn_of_missing_codes(table, [(int(listed[k]), scan.letters[k]) for k in free if not nominal[listed[k]]])
+    if len(listed) < n:
+        _check_continuous(table, alphabets, allow_nan)
+    return Found(alphabets, scan.encoder, scan.codes)  # type: ignore[arg-type]
+
+
+def _boolean_or(spec: Alphabet | None, table: Table, j: int, nominal: bool) -> Alphabet | None:
+    """Booleans are 0 and 1 even if one is never seen; numbers of a column of labels are labels."""
+    if spec is None and table.kinds[j] == BOOLEAN and not nominal:
+        return Alphabet((0, 1))
+    if spec is not None and nominal and spec.kind == "finite":
+        return Alphabet(Nominal(*spec.values.tolist()))  # type: ignore[union-attr]
+    return spec
+
+
+def _letters(alphabet: Alphabet, table: Table, j: int) -> list:
+    """The numbers in column j of the values of an alphabet; NaN for labels that the table does not have."""
+    values = alphabet.values.tolist()  # type: ignore[union-attr]
+    if j in table.labels:
+        place = {label: k for k, label in enumerate(table.labels[j])}
+        return [place.get(label, np.nan) for label in values]
+    return [np.nan if isinstance(value, str) else float(value) for value in values]
+
+
+def _is_real(scan: Scan, free: list[int], nominal: list[bool], table: Table) -> bool:
+    """Whether every column is of numbers, and those too many to be listed: more than 16, or one for most distinct rows.
+
+    The second matters for tables of up to 32 distinct rows only, where 16 values are no sign of a short list. Repeated
+    rows do not count, so that they are the same as weights.
+    """
+    if len(free) < table.shape[1] or any(nominal) or scan.n_union <= MAX_AUTO_VALUES:
+        return False
+    fewest = int(scan.n_seen.min())
+    return fewest > MAX_AUTO_VALUES or _fewer_rows(table, 2 * fewest, int(scan.n_seen.max()))
+
+
+def _fewer_rows(table: Table, limit: int, at_least: int) -> bool:
+    """Whether a table, known to have ``at_least`` so many different rows, has fewer than ``limit``."""
+    seen: set[bytes] = set()
+    for _, block in table.blocks(64):
+        if max(at_least, len(seen)) >= limit:
+            return False
+        seen.update(row.tobytes() for row in block)
+    return len(seen) < limit
+
+
+def _check_continuous(table: Table, alphabets: Sequence[Alphabet | None], allow_nan: bool) -> None:
+    columns = np.array([j for j, a in enumerate(alphabets) if a is not None and not a.is_finite])
+    low, high = (np.array([alphabets[j].bounds[side] for j in columns]) for side in (0, 1))
+    for lo, block in table.blocks(max(1, _BLOCK // table.shape[1])):
+        rows = block if len(columns) == block.shape[1] else block[:, columns]
+        if rows.dtype.kind == "f" or np.isfinite(low).any():
+            unknown = ~((rows >= low) & (rows <= high) & np.isfinite(rows))
+            refuse(table, lo, rows, unknown, columns, allow_nan, alphabets)
+
+
+# ---------------------------------------------------------------------- columns that will not do
+
+
+def _refuse_columns(scan: Scan, free: list[int], nominal: list[bool]) -> None:
+    """ValueError for columns without values, with one value, or with too many; nothing otherwise."""
+    table = scan.table
+
+    def named(found: list[int]) -> str:
+        names = [table.column(int(scan.columns[k])).removeprefix("column ") for k in found]
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        return f"column{'s' if len(names) > 1 else ''} {', '.join(names[:10])}{more}"
+
+    empty = [k for k in free if scan.n_seen[k] == 0]
+    if empty:
+        raise ValueError(f"{named(empty)} holds no value but NaN, so that there is nothing to learn from: drop it.")
+    single = [k for k in free if scan.n_seen[k] == 1]
+    if single and table.shape[0] == 1:
+        raise ValueError("X has only 1 sample (n_samples = 1), so that nothing varies: give more rows.")
+    if single:
+        value = table.value(scan.letters[single[0]][0], int(scan.columns[single[0]]))  # type: ignore[index]
+        shown = value if isinstance(value, (str, bool)) else format(value, "g")
+        raise ValueError(
+            f"{named(single[:1])} is constant: it holds the single value {shown}, so that nothing varies there"
+            f"{f' (and {len(single) - 1} more such columns)' if len(single) > 1 else ''}: drop it (for instance with "
+            "sklearn.feature_selection.VarianceThreshold), or give alphabet=… if other values are possible."
+        )
+    ids = [k for k in free if scan.letters[k] is None and nominal[scan.columns[k]]]
+    if ids:
+        raise ValueError(
+            f"{named(ids)} has more than {MAX_VALUES} different labels, as an id or free text has: drop it, or group "
+            "its labels into a few."
+        )
+    many = [k for k in free if scan.letters[k] is None]
+    if many:
+        raise ValueError(
+            f"{named(many)} {'have' if len(many) > 1 else 'has'} more than {MAX_AUTO_VALUES} different values, while "
+            "other columns have few: drop what is an id; bin what is continuous into a few values (for instance with "
+            "sklearn.preprocessing.KBinsDiscretizer) or list its values in alphabet={…}; or name it in `given` if it "
+            "acts on the others but is not to be modelled."
+        )
+
+
+def _warn_of_missing_codes(table: Table, columns: list[tuple[int, list | None]]) -> None:
+    known: dict[tuple, list] = {}
+    for j, letters in columns:
+        key = tuple(letters or ())
+        if key not in known:
+            known[key] = missing_codes(key)
+        if known[key]:
+            codes = " and ".join(format(x, "g") for x in known[key])
+            warnings.warn(
+                f"{table.column(j)} has the value {codes} far from its others, which looks like a code for missing: "
+                "replace it by NaN, or list the values in alphabet=… if it is one of them.",
+                UserWarning,
+                stacklevel=5,
+            )
+
+
+def missing_codes(letters: Sequence[float]) -> list[float]:
+    """Values at either end that look like codes for missing.
+
+    They are among those that people use, and the gap to the others (at least two) is wider than all of those span.
+    """
+    rest, found = sorted(letters), []
+    for side in (-1, 0, -1):
+        run: list[float] = []
+        while len(rest) - len(run) > 2 and _from_end(rest, side, len(run)) in _MISSING_CODES:
+            run.append(_from_end(rest, side, len(run)))
+            core = [x for x in rest if x not in run]
+            gap = min(abs(x - y) for x in run for y in core)
+            if gap > core[-1] - core[0]:
+                found += run
+                rest = core
+                break
+    return sorted(found)
+
+
+def _from_end(values: list[float], side: int, k: int) -> float:
+    return values[-1 - k] if side else values[k]
