@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from math import factorial
+from types import SimpleNamespace
 
 import numba
 import numpy as np
+import oracle
 import pytest
-from scipy.integrate import dblquad
+from oracle import SPACES, random_mixed
+from scipy.integrate import dblquad, quad
 
-from hbm_learn import Alphabet, BoltzmannMachine, Interactions, Interval
+from hbm_learn import Alphabet, BoltzmannMachine, Interactions, Interval, Nominal, gaussian
 from hbm_learn._kernels import transform as kernels
 from hbm_learn.inference import infer
 from hbm_learn.inference.exact import StateTable
-from hbm_learn.states import transform
+from hbm_learn.inference.result import variable_moments
+from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.site_products import SiteBasis, products
+from hbm_learn.space import Space
+from hbm_learn.terms import all_terms
+from hbm_learn.transforms import transform
 
 SIZES = {
     (-1, 1): 6,
@@ -62,8 +71,15 @@ class Enumeration:
         return self.mean(self.X[:, list(mu)].prod(axis=1))
 
     def statistics(self, interactions):
-        second = [-0.5 * self.X**2] if self.model.alphabet.size > 2 else []
-        return np.hstack([self.X, *second, *[self.X[:, mu].prod(axis=1)[:, None] for mu in interactions]])
+        """x_i and, with more than two values, −½ x_i², variable by variable; then the products."""
+        own = [np.stack([x, -0.5 * x**2][: self.model.alphabet.size - 1], axis=1) for x in self.X.T]
+        return np.hstack([*own, *[self.X[:, mu].prod(axis=1)[:, None] for mu in interactions]])
+
+
+def quadratic(model, interactions=None):
+    """The parameters h, d and J of a model."""
+    even = [np.full(q, 1.0 / q) for q in model.space.sizes]
+    return Parameters(model.space, model.columns if interactions is None else interactions, "quadratic", even)
 
 
 def partitions(items):
@@ -121,10 +137,13 @@ class TestAgainstEnumeration:
         brute, table = Enumeration(model), StateTable(model)
         t = brute.statistics(model.interactions)
         mean = brute.mean(t)
-        close(table.statistics(model.packed), mean, np.abs(t).max())
-        F = table.fisher(model.packed)
+        parameters = quadratic(model)
+        close(table.statistics(parameters), mean, np.abs(t).max())
+        F = table.fisher(parameters)
         close(F, (t * brute.p[:, None]).T @ t - np.outer(mean, mean), np.abs(t).max() ** 2)
         assert np.array_equal(F, F.T)
+        v = np.random.default_rng(0).normal(size=len(mean))
+        close(table.fisher_product(parameters, v), F @ v, np.abs(t).max() ** 2)
 
 
 @pytest.mark.parametrize("alphabet", ALPHABETS)
@@ -134,7 +153,7 @@ def test_moments_of_interactions_the_model_does_not_have(alphabet):
     others = Interactions.from_tuples([(0, 2), (0, 1, 2), tuple(range(model.n_features))], model.n_features)
     close(table.moments(others), [brute.moment(mu) for mu in others], 1e3)
     t = brute.statistics(others)
-    close(table.fisher(others), np.cov(t.T, aweights=brute.p, ddof=0), 1e6)
+    close(table.fisher(quadratic(model, others)), np.cov(t.T, aweights=brute.p, ddof=0), 1e6)
 
 
 def test_cumulants_of_order_three_to_five_by_their_formulas():
@@ -171,7 +190,7 @@ def test_derivatives_of_log_partition_and_of_m(alphabet):
     def shifted(r, step):
         x = theta.copy()
         x[r] += step
-        return StateTable(BoltzmannMachine.from_packed(x[:n], model.packed, x[2 * n :], x[n : 2 * n], alphabet))
+        return StateTable(BoltzmannMachine.from_packed(x[:n], model.columns, x[2 * n :], x[n : 2 * n], alphabet))
 
     slopes, chi = [], []
     for r in range(len(theta)):
@@ -179,7 +198,8 @@ def test_derivatives_of_log_partition_and_of_m(alphabet):
         slopes.append((plus.log_partition - minus.log_partition) / (2 * eps))
         chi.append((plus.m - minus.m) / (2 * eps))
     np.testing.assert_allclose(table.chi, chi[:n], atol=1e-7)
-    wanted = np.concatenate([table.m, -0.5 * table.v, table.moments(model.packed)])
+    second = table.V + table.m**2
+    wanted = np.concatenate([table.m, -0.5 * second, table.moments(model.columns)])
     np.testing.assert_allclose(slopes, wanted, atol=1e-6)
 
 
@@ -193,6 +213,236 @@ def test_change_of_alphabet_is_the_same_distribution(source, target):
     s, _ = Alphabet(source).affine_to(Alphabet(target))
     np.testing.assert_allclose(s**2 * other.chi, one.chi, rtol=1e-11)
     np.testing.assert_allclose(other.entropy, one.entropy, rtol=1e-11)
+
+
+# ---------------------------------------------------------------------- variables of different kinds
+
+
+ORDERS = [1, 2, 3, 4]
+
+
+class Brute:
+    """Everything by listing, in the order of ``oracle.all_codes``."""
+
+    def __init__(self, model):
+        self.states, self.p, self.log_partition = oracle.distribution(model)
+        self.codes, self.phi = oracle.all_codes(model), oracle.columns(model)
+        self.mean = self.p @ self.phi
+
+    def moment(self, columns):
+        return self.p @ self.phi[:, list(columns)].prod(axis=1)
+
+    def covariance(self, t):
+        y = t - self.p @ t
+        return (y * self.p[:, None]).T @ y
+
+    def statistics(self, parameters):
+        """t of every state, by the definition of the parameters."""
+        own = [O[code] for O, code in zip(parameters.own, self.codes.T)]
+        phi = np.column_stack([table[code] for table, code in zip(parameters.space.functions, self.codes.T)])
+        return np.hstack([*own, *[phi[:, mu].prod(axis=1)[:, None] for mu in parameters.columns]])
+
+
+@pytest.mark.parametrize("strength", [0.3, 3.0])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", SPACES)
+class TestMixed:
+    def test_states_and_probabilities(self, name, order, strength):
+        model = random_mixed(SPACES[name], order, strength)
+        brute, table = Brute(model), StateTable(model)
+        numbers = brute.codes @ np.cumprod([1, *table.sizes])[:-1]
+        assert np.array_equal(np.sort(numbers), np.arange(len(table.p)))
+        assert table.codes(numbers).dtype == np.uint8
+        assert np.array_equal(table.codes(numbers), brute.codes)
+        assert table.states(numbers).tolist() == brute.states.tolist()
+        np.testing.assert_allclose(table.p[numbers], brute.p, rtol=1e-10)
+
+    def test_result(self, name, order, strength):
+        model = random_mixed(SPACES[name], order, strength)
+        brute, result = Brute(model), infer(model, method="exact")
+        top = float(np.abs(brute.phi).max()) ** order
+        close(result.log_partition, brute.log_partition)
+        close(result.entropy, -brute.p @ np.log(brute.p))
+        for i, a in enumerate(model.space.alphabets):
+            close(result.probabilities[i], np.bincount(brute.codes[:, i], brute.p))
+            if a.is_nominal:
+                assert np.isnan([result.m[i], result.v[i]]).all()
+                assert np.isnan(result.chi[i]).all()
+                assert np.isnan(result.chi[:, i]).all()
+        x = np.flatnonzero([not a.is_nominal for a in model.space.alphabets])
+        X = brute.states[:, x].astype(float)
+        close(result.m[x], brute.p @ X, 10)
+        close(result.v[x], brute.p @ X**2, 100)
+        close(result.chi[np.ix_(x, x)], brute.covariance(X), 100)
+        close(result.means, brute.mean, top)
+        close(result.covariances, brute.covariance(brute.phi), top**2)
+        close(result.interaction_moments, [brute.moment(mu) for mu in model.columns], top)
+        kappa = [cumulant_by_partitions(brute.moment, mu) for mu in model.columns]
+        close(result.interaction_cumulants, kappa, top)
+        assert result.converged
+
+    @pytest.mark.parametrize("site", ["free", "quadratic"])
+    @pytest.mark.parametrize("gauge", ["coding", "standard", "off centre"])
+    def test_fisher(self, name, order, strength, gauge, site):
+        """In the gauge of the model, and asked of a table of the same distribution in another one."""
+        model = random_mixed(SPACES[name], order, strength)
+        brute, rng = Brute(model), np.random.default_rng(order)
+        frequencies = [rng.dirichlet(np.full(q, 3.0)) for q in model.space.sizes]
+        space = model.space
+        if gauge != "coding":
+            space = model.space.standard(frequencies, centred=gauge == "standard")
+        parameters = Parameters(space, all_terms(order, space), site, frequencies)
+        t = brute.statistics(parameters)
+        assert t.shape == (len(brute.p), parameters.n_params)
+        scale, F, v = np.abs(t).max(), brute.covariance(t), rng.normal(size=t.shape[1])
+        for other in (space, model.space):
+            table = StateTable(model.in_space(other))
+            close(table.statistics(parameters), brute.p @ t, scale)
+            found = table.fisher(parameters)
+            close(found, F, scale**2)
+            assert np.array_equal(found, found.T)
+            close(table.fisher_product(parameters, v), F @ v, scale**2)
+            phi = np.column_stack([table_[code] for table_, code in zip(other.functions, brute.codes.T)])
+            moments = [brute.p @ phi[:, mu].prod(axis=1) for mu in model.columns]
+            close(table.moments(model.columns), moments, np.abs(phi).max() ** order)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_derivatives_of_log_partition_by_parameters(name):
+    """⟨t⟩ and F are the first two derivatives of ln Z, numerically."""
+    model = random_mixed(SPACES[name], 2, 0.5)
+    frequencies = [np.full(q, 1.0 / q) for q in model.space.sizes]
+    space = model.space.standard(frequencies)
+    parameters = Parameters(space, all_terms(2, space), "free", frequencies)
+    theta, eps = parameters.pack(model), 1e-5
+    table = StateTable(parameters.model(theta))
+    F = table.fisher(parameters)
+    for r in range(len(theta)):
+        step = eps * (np.arange(len(theta)) == r)
+        plus, minus = (StateTable(parameters.model(theta + sign * step)) for sign in (1, -1))
+        slope = (plus.log_partition - minus.log_partition) / (2 * eps)
+        np.testing.assert_allclose(table.statistics(parameters)[r], slope, atol=1e-7)
+        np.testing.assert_allclose(
+            F[r], (plus.statistics(parameters) - minus.statistics(parameters)) / (2 * eps), atol=1e-6
+        )
+
+
+def test_two_labels_are_a_spin():
+    """Nominal("no", "yes") is ±1 with its own weights as field, and costs the same."""
+    J, h = 0.7, np.array([0.3, -0.2, 0.1])
+    spins = StateTable(BoltzmannMachine(h, {(0, 1): J, (0, 1, 2): -0.4}))
+    vote = Nominal("no", "yes")
+    sign = np.array([-1.0, 1.0])
+    couplings = {(0, 1): J * np.multiply.outer(sign, sign), (0, 1, 2): -0.4 * np.einsum("i,j,k", sign, sign, sign)}
+    model = BoltzmannMachine(np.zeros(3), couplings, alphabet=vote, site=[sign * x for x in h])
+    labels = StateTable(model)
+    np.testing.assert_allclose(labels.p, spins.p, rtol=1e-12)
+    np.testing.assert_allclose(labels.m, spins.m, rtol=1e-12)
+    np.testing.assert_allclose(labels.chi, spins.chi, rtol=1e-12)
+    assert labels.states([5]).tolist() == [["yes", "no", "yes"]]
+
+
+def test_free_own_weights_of_one_alphabet():
+    """site on top of h and d, on numbers: the energy is the sum of the three."""
+    site = [[0.3, -0.2, 0.5, 0.1], None, [1.0, 0.0, 0.0, -1.0]]
+    model = BoltzmannMachine([0.1, 0.2, -0.3], {(0, 1): 0.2, (1, 2): -0.1}, 0.2, (0, 1, 2, 3), site)
+    brute, table = Brute(model), StateTable(model)
+    close(table.log_partition, brute.log_partition)
+    close(table.m, brute.mean)
+    without = StateTable(BoltzmannMachine(model.h, model.couplings(), 0.2, (0, 1, 2, 3)))
+    assert abs(table.log_partition - without.log_partition) > 0.1
+
+
+class TestVariableMoments:
+    def test_any_gauge_gives_the_moments_of_x(self):
+        model = random_mixed(SPACES["mixed powers"], 3, 1.0)
+        rng = np.random.default_rng(0)
+        other = model.in_space(model.space.standard([rng.dirichlet(np.full(q, 3.0)) for q in model.space.sizes]))
+        one, two = infer(model, "exact"), infer(other, "exact")
+        for name in ("m", "v", "chi"):
+            np.testing.assert_allclose(getattr(two, name), getattr(one, name), rtol=1e-9, atol=1e-9)
+        assert np.abs(one.means - two.means).max() > 0.1
+
+    def test_without_covariances(self):
+        space = Space.of([(0, 1, 2), Nominal("a", "b", "c"), Interval(0, 2)], 3)
+        p = [np.array([0.2, 0.3, 0.5]), np.array([0.1, 0.1, 0.8]), None]
+        means, variances = np.array([1.3, 0.2, -0.1, 0.9]), np.array([0.61, 1.0, 1.0, 0.25])
+        m, v, chi = variable_moments(space, p, means, None, variances)
+        np.testing.assert_allclose(m, [1.3, np.nan, 0.9])
+        np.testing.assert_allclose(v, [2.3, np.nan, 0.25 + 0.81])
+        assert chi is None
+
+
+@cache
+def region_spin_and_interval():
+    """A number on an interval, a region and a spin: the model, Z and means, by quadrature for each state of the last
+    two."""
+    table = np.array([0.4, -0.9, 0.5])
+    model = BoltzmannMachine(
+        [0.4, 0.0, -0.3],
+        {(0, 1): table, (0, 2): 0.8, (1, 2): np.array([0.3, 0.2, -0.5]), (0, 1, 2): -table},
+        [0.7, 0.0, 0.0],
+        [Interval(-1, 2), Nominal("n", "s", "w"), (-1, 1)],
+        site=[None, [0.1, 0.2, -0.3], None],
+    )
+
+    def integral(f):
+        total = 0.0
+        for a, s in product(range(3), (-1, 1)):
+
+            def density(x, a=a, s=s):
+                log = 0.4 * x - 0.35 * x**2 - 0.3 * s + [0.1, 0.2, -0.3][a] + table[a] * x * (1 - s) + 0.8 * x * s
+                return np.exp(log + [0.3, 0.2, -0.5][a] * s) * f(x, a, s)
+
+            total += quad(density, -1, 2, epsabs=1e-13)[0]
+        return total
+
+    Z = integral(lambda x, a, s: 1.0)
+    return model, Z, lambda f: integral(f) / Z
+
+
+class TestFiniteAndInterval:
+    def test_result(self):
+        model, Z, mean = region_spin_and_interval()
+        result = infer(model, "exact")
+        close(result.log_partition, np.log(Z))
+        close(result.probabilities[1], [mean(lambda x, a, s, b=b: float(a == b)) for b in range(3)])
+        close(result.probabilities[2][1], mean(lambda x, a, s: float(s == 1)))
+        assert result.probabilities[0] is None
+        x, s = mean(lambda x, a, s: x), mean(lambda x, a, s: s)
+        close(result.m[[0, 2]], [x, s])
+        assert np.isnan(result.m[1])
+        close(result.v[[0, 2]], [mean(lambda x, a, s: x * x), 1.0])
+        close(result.chi[0, 2], mean(lambda x, a, s: x * s) - x * s)
+        phi = model.space.functions[1]
+        for c in range(2):
+            f = mean(lambda x, a, s, c=c: phi[a, c])
+            close(result.means[1 + c], f)
+            close(result.covariances[0, 1 + c], mean(lambda x, a, s, c=c: x * phi[a, c]) - x * f)
+        close(result.interaction_moments[0], mean(lambda x, a, s: x * phi[a, 0]))
+        assert result.converged
+        assert 0.0 < result.residual < 1e-12
+
+    def test_fisher(self):
+        model, _, mean = region_spin_and_interval()
+        own = [None, model.space.functions[1], model.space.functions[2]]
+        parameters = SimpleNamespace(space=model.space, columns=model.columns, own=own)
+        phi = model.space.functions[1]
+
+        def t(x, a, s):
+            column = [x, phi[a, 0], phi[a, 1], s]
+            return [x, -0.5 * x * x, *column[1:], *[np.prod([column[c] for c in mu]) for mu in model.columns]]
+
+        P = len(model.columns) + 5
+        table = StateTable(model)
+        first = np.array([mean(lambda x, a, s, r=r: t(x, a, s)[r]) for r in range(P)])
+        close(table.statistics(parameters), first)
+        F = table.fisher(parameters)
+        for r, c in [(0, 0), (1, 1), (0, 1), (1, 3), (0, 6), (1, 7), (2, 9), (5, P - 1), (P - 1, P - 1), (3, P - 2)]:
+            second = mean(lambda x, a, s, r=r, c=c: t(x, a, s)[r] * t(x, a, s)[c])
+            close(F[r, c], second - first[r] * first[c])
+        v = np.random.default_rng(0).normal(size=P)
+        close(table.fisher_product(parameters, v), F @ v)
 
 
 class TestStrongModels:
@@ -220,6 +470,18 @@ class TestStrongModels:
         np.testing.assert_allclose(result.interaction_cumulants, [chi], rtol=1e-10)
         np.testing.assert_allclose(result.chi[0, 0], 4 * (p[0] + p[2]) * (p[1] + p[3]), rtol=1e-10)
 
+    def test_variances_of_frozen_variables_do_not_see_the_rounding_of_their_mean(self):
+        """V = p₀ (1 − p₀) (x₁ − x₀)² to 1e-10 of itself, in models whose probabilities do not add up to exactly 1."""
+        uneven = 0
+        for seed in range(50):
+            h, k, J = np.random.default_rng(seed).normal(size=3)
+            table = StateTable(BoltzmannMachine([100 + h, k, J], {(0, 1): 0.3, (1, 2): 0.5}, alphabet=(0.3, 1.1)))
+            p = table.marginals[0]
+            uneven += p.sum() != 1.0
+            np.testing.assert_allclose(table.V[0], p[0] * 0.8**2, rtol=1e-10)
+            np.testing.assert_allclose(table.chi[0, 0], table.V[0], rtol=1e-15)
+        assert uneven > 5
+
     def test_energies_beyond_float64_are_refused(self):
         with pytest.raises(ValueError, match="exceed float64"):
             StateTable(BoltzmannMachine([1e308, 1e308], {(0, 1): 1e308}, alphabet=(0, 1)))
@@ -228,7 +490,13 @@ class TestStrongModels:
 class TestSize:
     @pytest.mark.parametrize(
         ("n", "alphabet", "count"),
-        [(25, (-1, 1), "33,554,432"), (16, (0, 1, 2), "43,046,721"), (1000, (0, 1), "10^301")],
+        [
+            (25, (-1, 1), "33,554,432"),
+            (16, (0, 1, 2), "43,046,721"),
+            (1000, (0, 1), "10^301"),
+            (16, [(0, 1), (1, 2, 3, 4, 5)] * 8, "2 to 5 values have 100,000,000"),
+            (4, [Nominal(*range(200)), Interval(0, 1), range(250), range(250)], "12 to 250 values or grid nodes"),
+        ],
     )
     def test_too_many_states(self, n, alphabet, count):
         with pytest.raises(ValueError, match="lists every state") as error:
@@ -291,8 +559,13 @@ class TestInterval:
         model = BoltzmannMachine([0.3, -0.2, 0.1], {(0, 1): 0.7, (0, 1, 2): -0.6}, 0.4, Interval(-1, 2))
         table = StateTable(model)
         X = table.states(np.arange(len(table.p)))
-        t = np.hstack([X, -0.5 * X**2, X[:, [0]] * X[:, [1]], X.prod(axis=1)[:, None]])
-        close(table.fisher(model.packed), np.cov(t.T, aweights=table.p, ddof=0))
+        own = np.stack([X, -0.5 * X**2], axis=2).reshape(len(X), -1)
+        t = np.hstack([own, X[:, [0]] * X[:, [1]], X.prod(axis=1)[:, None]])
+        parameters = SimpleNamespace(space=model.space, columns=model.columns, own=[None] * 3)
+        F = np.cov(t.T, aweights=table.p, ddof=0)
+        close(table.fisher(parameters), F)
+        v = np.random.default_rng(0).normal(size=len(F))
+        close(table.fisher_product(parameters, v), F @ v)
 
     def test_a_concentrated_density_is_reported(self):
         result = infer(BoltzmannMachine([3e3, 0.0], {(0, 1): 1e3}, alphabet=Interval(-1, 1)), method="exact")
@@ -334,6 +607,17 @@ class TestGaussian:
             infer(BoltzmannMachine([0.0, 0.0], {(0, 1): J}, 2.0, "real"), method="exact")
         assert f"{2 - J:g}" in str(error.value)
 
+    def test_conditional_means(self):
+        """Given some entries of a row, the mean of the others maximises the density: solved here by the covariances."""
+        rng = np.random.default_rng(3)
+        J = np.triu(rng.normal(size=(5, 5)), 1)
+        model = BoltzmannMachine(rng.normal(size=5), J + J.T, 6.0, "real")
+        result, X = infer(model, "exact"), rng.normal(size=(7, 5))
+        hidden, observed = np.array([1, 4]), np.array([0, 2, 3])
+        slope = result.chi[np.ix_(hidden, observed)] @ np.linalg.inv(result.chi[np.ix_(observed, observed)])
+        wanted = result.m[hidden] + (X[:, observed] - result.m[observed]) @ slope.T
+        close(gaussian.conditional_means(model, X, hidden), wanted)
+
     def test_has_no_table(self):
         with pytest.raises(ValueError, match="closed form"):
             StateTable(BoltzmannMachine([0.0], {}, 1.0, "real"))
@@ -345,7 +629,7 @@ class TestGaussian:
 def transform_twin(x, W):
     """Axis by axis: site i is axis n − 1 − i of the C-ordered table."""
     n = len(W)
-    x = x.reshape((W.shape[2],) * n)
+    x = x.reshape([w.shape[1] for w in W][::-1])
     for i in range(n):
         x = np.moveaxis(np.tensordot(W[i], x, axes=(1, n - 1 - i)), 0, n - 1 - i)
     return x.reshape(-1)
@@ -368,7 +652,7 @@ def test_stage_kernels(n):
 def test_walsh_hadamard_of_a_table_larger_than_a_block(n):
     x = np.random.default_rng(n).integers(-9, 10, size=2**n).astype(float)
     W = np.tile([[1.0, 1.0], [1.0, -1.0]], (n, 1, 1))
-    assert np.array_equal(transform(x.copy(), W), transform_twin(x, W))  # integers: exact
+    assert np.array_equal(transform(x.copy(), list(W)), transform_twin(x, W))  # integers: exact
 
 
 @pytest.mark.parametrize(
@@ -378,7 +662,42 @@ def test_transform_by_axes(shape):
     rng = np.random.default_rng(shape)
     W, x = rng.normal(size=shape) / np.sqrt(shape[2]), rng.normal(size=shape[2] ** shape[0])
     wanted = transform_twin(x, W)
+    np.testing.assert_allclose(transform(x.copy(), list(W)), wanted, rtol=1e-11, atol=1e-12 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(2, 2), (5, 2), (3, 3), (2, 2), (4, 3)],
+        [(2, 5), (3, 3), (2, 2), (2, 4), (2, 2), (1, 7)],
+        [(40, 2), (2, 2), (2, 40)],
+        [(2, 900), (2, 2), (3, 2)],
+        [(2, 2)] * 6 + [(3, 2)] + [(2, 2)] * 4,
+        [(2, 2), (3, 3), (64, 2), (64, 2), (5, 5)],
+    ],
+)
+def test_transform_by_axes_of_different_sizes(shapes):
+    rng = np.random.default_rng(0)
+    W = [rng.normal(size=shape) / np.sqrt(shape[1]) for shape in shapes]
+    x = rng.normal(size=int(np.prod([w.shape[1] for w in W])))
+    wanted = transform_twin(x, W)
     np.testing.assert_allclose(transform(x.copy(), W), wanted, rtol=1e-11, atol=1e-12 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("n_in", [1, 2, 3, 4, 5, 6, 7])
+def test_axis_kernels_on_parts(n_in):
+    rng = np.random.default_rng(n_in)
+    W = rng.normal(size=(4, n_in))
+    x = rng.normal(size=(3, n_in, 600))
+    out = np.full((3, 4, 600), np.nan)
+    kernels.one_axis(x, W, out, 1, 3, 5, 580)
+    np.testing.assert_allclose(out[1:, :, 5:580], np.einsum("ae,ler->lar", W, x)[1:, :, 5:580], rtol=1e-12, atol=1e-12)
+    assert np.isnan(out[0]).all()
+    assert np.isnan(out[1:, :, :5]).all()
+    rows, out = rng.normal(size=(150, n_in)), np.full((150, 4), np.nan)
+    kernels.last_axis(rows, W, out, 3, 149)
+    np.testing.assert_allclose(out[3:149], (rows @ W.T)[3:149], rtol=1e-12, atol=1e-12)
+    assert np.isnan(out[[0, 1, 2, 149]]).all()
 
 
 def test_weight_kernels():
@@ -403,20 +722,90 @@ def test_joint_cumulants_kernel():
     moments[0] = 1.0
     interactions = Interactions.from_tuples([(0, 3), (1, 2, 6), (0, 2, 4, 5), (0, 1, 2, 3, 4, 5, 6)], n)
     wanted = [cumulant_by_partitions(lambda block: moments[sum(1 << i for i in block)], mu) for mu in interactions]
-    actual = kernels.joint_cumulants(moments, interactions.members, interactions.indptr)
+    actual = kernels.joint_cumulants(moments, 1 << np.arange(n), interactions.members, interactions.indptr)
+    np.testing.assert_allclose(actual, wanted, rtol=1e-10)
+    # Two columns at the first site, one at the others: their codes are 1, 2, 3, 6, 12.
+    moments, codes = rng.normal(size=24), np.array([1, 2, 3, 6, 12])
+    moments[0] = 1.0
+    interactions = Interactions.from_tuples([(0, 2), (1, 3), (1, 2, 4), (0, 2, 3, 4)], 5)
+    wanted = [cumulant_by_partitions(lambda block: moments[codes[list(block)].sum()], mu) for mu in interactions]
+    actual = kernels.joint_cumulants(moments, codes, interactions.members, interactions.indptr)
     np.testing.assert_allclose(actual, wanted, rtol=1e-10)
 
 
-def test_products_kernels():
+def upper(kernel, *arguments):
+    """A (P, P) matrix that a kernel fills in two parts."""
+    P = len(arguments[1])
+    out = np.full((P, P), np.nan)
+    kernel(*arguments, 0, P // 3, out)
+    kernel(*arguments, P // 3, P, out)
+    return out
+
+
+def test_products_of_two_valued_sites():
+    """φ² = total φ − product at every site, multiplied out term by term."""
     rng = np.random.default_rng(0)
-    M, codes = rng.normal(size=2**8), rng.integers(0, 2**7, size=12)
-    G = np.empty((5, 12))
-    kernels.products_by_sum(M, codes[:5], codes, G)
-    assert np.array_equal(G, M[codes[:5, None] + codes])
-    kernels.products_two_valued(M, codes[:5], codes, 0.0, -1.0, G)
-    assert np.array_equal(G, M[codes[:5, None] ^ codes])
-    kernels.products_two_valued(M, codes[:5], codes, 1.0, 0.0, G)
-    assert np.array_equal(G, M[codes[:5, None] | codes])
+    M, codes = rng.normal(size=2**8), rng.integers(1, 2**8, size=12)
+    none, pairs = np.zeros(0), (codes[:, None], codes)
+    assert np.array_equal(upper(kernels.products_one_look_up, M, codes, 0, none), M[pairs[0] ^ pairs[1]])
+    assert np.array_equal(upper(kernels.products_one_look_up, M, codes, 2**8 - 1, none), M[pairs[0] | pairs[1]])
+    for kind in ("one look-up", "any"):
+        total, product_ = rng.normal(size=(2, 8))
+        if kind == "one look-up":
+            total[[0, 3, 5]], product_[[1, 2, 4, 6, 7]] = 0.0, 0.0
+        wanted = np.empty((12, 12))
+        for r, c in product(range(12), repeat=2):
+            terms = {int(codes[r] ^ codes[c]): 1.0}
+            for i in range(8):
+                if codes[r] & codes[c] & (1 << i):
+                    grown = {}
+                    for code, weight in terms.items():
+                        grown[code | (1 << i)] = weight * total[i]
+                        grown[code] = grown.get(code, 0.0) - weight * product_[i]
+                    terms = grown
+            wanted[r, c] = sum(weight * M[code] for code, weight in terms.items())
+        np.testing.assert_allclose(
+            upper(kernels.products_two_valued, M, codes, total, product_, 2**8), wanted, rtol=1e-11, atol=1e-12
+        )
+        if kind == "one look-up":
+            stay = int((1 << np.flatnonzero(product_ == 0.0)).sum())
+            found = upper(kernels.products_one_look_up, M, codes, stay, total - product_)
+            np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
+
+
+def test_products_of_any_functions():
+    """⟨t t'⟩ of random products of random functions, by listing the states."""
+    rng = np.random.default_rng(0)
+    own = [rng.normal(size=(q, o)) for q, o in [(2, 1), (5, 2), (4, 3), (3, 1), (6, 2)]]
+    own[1][:, 1] = own[1][:, 0] ** 2
+    digits = np.array([[rng.integers(0, O.shape[1] + 1) for O in own] for _ in range(30)])
+    sizes = [len(O) for O in own]
+    p = rng.dirichlet(np.ones(int(np.prod(sizes))))
+    states = np.array([x[::-1] for x in product(*(range(q) for q in reversed(sizes)))])
+    t = np.ones((len(p), 30))
+    for O, code, digit in zip(own, states.T, digits.T):
+        t *= np.column_stack([np.ones(len(O)), O])[code][:, digit]
+    close(products(p, own, digits), (t * p[:, None]).T @ t, 10)
+
+
+@pytest.mark.parametrize(
+    ("O", "size", "entries"),
+    [
+        (np.arange(6.0)[:, None] ** [1, 2], 5, 1),  # powers of x: one entry a product, as exponents stay below q
+        (np.array([[0.5], [2.0]]), 2, 2),
+        (np.array([[-1.0], [0.0], [1.0]]), 3, 1),
+        (np.random.default_rng(0).normal(size=(4, 3)), 4, 4),
+        (np.linspace(-1, 2, 40)[:, None] ** [1, 2], 5, 1),
+    ],
+)
+def test_site_bases(O, size, entries):
+    basis = SiteBasis.of(O)
+    assert basis.G.shape == (len(O), size)
+    assert np.diff(basis.pair_ptr).max() == entries
+    for a, b in product(range(basis.width), repeat=2):
+        lo, hi = basis.pair_ptr[a * basis.width + b : a * basis.width + b + 2]
+        found = basis.G[:, basis.digit[lo:hi]] @ basis.weight[lo:hi]
+        np.testing.assert_allclose(found, basis.G[:, a] * basis.G[:, b], rtol=1e-12, atol=1e-12 * np.abs(O).max() ** 2)
 
 
 @pytest.mark.parametrize(("n", "alphabet"), [(18, (-1, 1)), (12, (-1, 0, 1))])
@@ -434,3 +823,19 @@ def test_the_number_of_threads_changes_nothing(n, alphabet, monkeypatch):
         assert other.log_partition == results[0].log_partition
         assert other.entropy == results[0].entropy
         assert np.array_equal(other.chi, results[0].chi)
+
+
+def test_the_number_of_threads_changes_nothing_for_mixed_variables(monkeypatch):
+    alphabets = [(0, 1), (1, 2, 3, 4, 5), Nominal("a", "b", "c"), (-1, 1)] * 3
+    model = random_mixed(oracle.Spec(alphabets), 2, 0.3)
+    even = [np.full(q, 1.0 / q) for q in model.space.sizes]
+    parameters = Parameters(model.space, model.columns, "free", even)
+    results = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
+        table = StateTable(model)
+        results.append((table.log_partition, table.chi, table.fisher(parameters)))
+    for other in results[1:]:
+        assert other[0] == results[0][0]
+        assert np.array_equal(other[1], results[0][1])
+        assert np.array_equal(other[2], results[0][2])

@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from oracle import REGION, SPACES, Spec, random_mixed
 
 from hbm_learn import BoltzmannMachine, Interval
 from hbm_learn.inference import infer
@@ -41,13 +42,62 @@ def test_moments_within_their_errors(alphabet, order):
     assert np.abs(z).max() < 9
     assert found.m_standard_errors.max() < 0.02
     np.testing.assert_allclose(found.v, np.diag(found.chi) + found.m**2, rtol=1e-12)
+    assert found.means is found.m
+    assert found.covariances is found.chi
     np.testing.assert_allclose(found.interaction_moments, exact.interaction_moments, atol=0.15)
-    pairs = tuple(model.packed.block(2).T)
+    pairs = tuple(model.columns.block(2).T)
     np.testing.assert_allclose(
         found.interaction_moments[: len(pairs[0])], (found.chi + np.outer(found.m, found.m))[pairs], atol=1e-10
     )
     assert abs(found.log_partition - exact.log_partition) < 0.1
     assert "ln Z ±" in found.status
+
+
+MIXED = {**SPACES, "with intervals": Spec([Interval(-1.0, 1.5), REGION, (0, 1), Interval(0.0, 2.0)])}
+
+
+def disagreements(found, exact, n_draws=20_000):
+    """How far probabilities, means and correlations of columns are apart, in units of what is tolerated.
+
+    Draws are nearly independent, so errors are about those of n_draws independent ones; twelve of them are tolerated.
+    """
+    apart = [
+        np.abs(p - q) / np.sqrt(q * (1 - q) / n_draws)
+        for p, q in zip(found.probabilities, exact.probabilities)
+        if q is not None
+    ]
+    spread = np.sqrt(np.diag(exact.covariances))
+    apart.append(np.abs(found.means - exact.means) / (spread / np.sqrt(n_draws)))
+    return {
+        "alone": np.concatenate(apart).max() / 12,
+        "together": np.abs((found.covariances - exact.covariances) / np.outer(spread, spread)).max() / 0.1,
+    }
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_moments_of_variables_of_different_kinds(name):
+    model = random_mixed(MIXED[name], 3, 1.0, seed=2)
+    exact, found = infer(model, "exact"), infer(model, "gibbs", random_state=1)
+    assert found.converged, found.status
+    x = np.array([not a.is_nominal for a in model.space.alphabets])
+    for field in ("m", "v", "m_standard_errors"):
+        assert np.array_equal(np.isfinite(getattr(found, field)), x)
+    for field in ("chi", "chi_standard_errors"):
+        assert np.array_equal(np.isfinite(getattr(found, field)), np.outer(x, x))
+    errors = np.abs(np.column_stack([found.m - exact.m, found.chi - exact.chi]))[x]
+    stated = np.column_stack([found.m_standard_errors, found.chi_standard_errors])[x]
+    assert (errors <= 9 * stated + 1e-12)[np.isfinite(errors)].all()
+    assert [p is None for p in found.probabilities] == [not a.is_finite for a in model.space.alphabets]
+    assert max(disagreements(found, exact).values()) < 1
+    # Negative controls: no couplings, and another temperature.
+    nothing = {mu: 0.0 * np.asarray(J) for mu, J in model.couplings().items()}
+    independent = BoltzmannMachine(model.h, nothing, model.d, model.alphabet, model.site)
+    assert disagreements(found, infer(independent, "exact"))["together"] > 1
+    assert disagreements(found, infer(model * 0.8, "exact"))["alone"] > 1
+    pairs = tuple(model.columns.block(2).T)
+    wanted = (found.covariances + np.outer(found.means, found.means))[pairs]
+    np.testing.assert_allclose(found.interaction_moments[: len(wanted)], wanted, rtol=1e-9, atol=1e-9)
+    assert abs(found.log_partition - exact.log_partition) < 0.1
 
 
 @pytest.mark.parametrize(("alphabet", "V"), [((-1, 1), 1.0), ((-1, 0, 1), 2 / 3), (Interval(-1, 1), 1 / 3)])

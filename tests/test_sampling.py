@@ -1,7 +1,7 @@
 """Samplers × models × alphabets against brute-force enumeration, with broken samplers that the same battery must catch.
 
 The battery compares frequencies of states (G-test) and moments (z-scores) of nearly independent samples with the exact
-ones, and returns one p-value, corrected for the number of comparisons. A case alarms below 1e-8; with about a hundred
+ones, and returns one p-value, corrected for the number of comparisons. A case alarms below 1e-8; with a few hundred
 cases, the family false-alarm rate is about 1e-6.
 """
 
@@ -11,14 +11,16 @@ import sys
 import threading
 import time
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
+from oracle import DOSE, REGION, SPACES, Spec, exponents, random_mixed
 from scipy import stats
 
-from hbm_learn import BoltzmannMachine, Interval
+from hbm_learn import BoltzmannMachine, Interval, Nominal
 from hbm_learn.sampling import METHODS, chains, sample
+from hbm_learn.sampling.diagnostics import traces
 from hbm_learn.sampling.tempering import MIN_REPLICAS
 
 ALARM = 1e-8
@@ -29,6 +31,8 @@ ALPHABETS = {
     "four": (0, 1, 2, 3),
     "interval": Interval(-1.0, 1.5),
 }
+# Variables of different kinds.
+MIXED = {**SPACES, "with intervals": Spec([Interval(-1.0, 1.5), REGION, (0, 1), DOSE, Interval(0.0, 2.0)], powers=2)}
 # Options under which draws are nearly independent, and the number of them.
 OPTIONS = {
     "exact": {},
@@ -52,49 +56,63 @@ class Oracle:
     """Cells, probabilities and moments by summing exp(−H) over all states (or over a fine product grid)."""
 
     def __init__(self, model):
-        self.alphabet, n = model.alphabet, model.n_features
-        if self.alphabet.is_finite:
-            self.edges = 0.5 * (self.alphabet.nodes[1:] + self.alphabet.nodes[:-1])
-            nodes, w = self.alphabet.nodes, np.ones(self.alphabet.size)
-        else:  # three bins a variable, six Gauss–Legendre nodes in each
-            cuts = np.linspace(*self.alphabet.bounds, 4)
-            self.edges = cuts[1:-1]
-            t, u = np.polynomial.legendre.leggauss(6)
-            half = 0.5 * np.diff(cuts)[:, None]
-            nodes, w = (cuts[:-1, None] + half * (t + 1)).ravel(), (half * u).ravel()
-        x = np.stack(np.meshgrid(*[nodes] * n, indexing="ij"), axis=-1).reshape(-1, n)
-        log_p = x @ model.h - 0.5 * x**2 @ model.d
-        for mu, J in model.couplings().items():
-            log_p += J * x[:, list(mu)].prod(axis=1)
-        weight = np.prod(np.stack(np.meshgrid(*[w] * n, indexing="ij"), axis=-1).reshape(-1, n), axis=1)
-        p = np.exp(log_p) * weight
+        self.space = model.space
+        self.edges, nodes, weights = zip(*map(self.axis, self.space.alphabets))
+        self.sizes = [len(edges) + 1 for edges in self.edges]
+        x = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, len(nodes))
+        weight = np.prod(np.stack(np.meshgrid(*weights, indexing="ij"), axis=-1).reshape(x.shape), axis=1)
+        p = np.exp(exponents(model, x)) * weight
         self.log_partition = float(np.log(p.sum()))
         p /= p.sum()
-        self.cells = np.bincount(self.cell(x), weights=p, minlength=(len(self.edges) + 1) ** n)
+        self.cells = np.bincount(self.cell(x), weights=p, minlength=int(np.prod(self.sizes)))
         features = self.features(x)
         self.mean = p @ features
         self.deviation = np.sqrt(p @ (features - self.mean) ** 2)
 
-    def cell(self, X):
-        return np.searchsorted(self.edges, X) @ (len(self.edges) + 1) ** np.arange(X.shape[1])
+    @staticmethod
+    def axis(alphabet):
+        """Edges between the cells of a variable, and its points with their weights: codes, or values on an interval."""
+        if alphabet.is_finite:
+            return np.arange(alphabet.size - 1) + 0.5, np.arange(float(alphabet.size)), np.ones(alphabet.size)
+        cuts = np.linspace(*alphabet.bounds, 4)  # three bins, six Gauss–Legendre nodes in each
+        t, u = np.polynomial.legendre.leggauss(6)
+        half = 0.5 * np.diff(cuts)[:, None]
+        return cuts[1:-1], (cuts[:-1, None] + half * (t + 1)).ravel(), (half * u).ravel()
 
-    def features(self, X):
-        """x_i, x_i², and products of two, three and four variables."""
-        n = X.shape[1]
-        products = [X[:, list(mu)].prod(axis=1) for k in range(1, 5) for mu in combinations(range(n), k)]
-        return np.stack([*products, *(X**2).T], axis=1).astype(float)
+    def cell(self, codes):
+        digits = np.stack([np.searchsorted(edges, x) for edges, x in zip(self.edges, codes.T)], axis=1)
+        return digits @ np.cumprod([1, *self.sizes])[:-1]
+
+    def features(self, codes):
+        """φ_c, φ_c², and products of two, three and four columns of different variables."""
+        phi = [
+            codes[:, [i]] if table is None else table[codes[:, i].astype(int)]
+            for i, table in enumerate(self.space.functions)
+        ]
+        site = np.repeat(np.arange(len(phi)), [table.shape[1] for table in phi])
+        phi = np.hstack(phi).astype(float)
+        products = [
+            phi[:, list(mu)].prod(axis=1)
+            for k in range(1, 5)
+            for mu in combinations(range(len(site)), k)
+            if len(set(site[list(mu)])) == k
+        ]
+        return np.stack([*products, *(phi**2).T], axis=1)
 
 
 @cache
 def make_case(name, order, strength):
-    model = make_model(ALPHABETS[name], order, strength, seed=11)
+    if name in MIXED:
+        model = random_mixed(MIXED[name], order, 2.5 * strength, seed=11)
+    else:
+        model = make_model(ALPHABETS[name], order, strength, seed=11)
     return model, Oracle(model)
 
 
 def battery(X, oracle):
     """The p-value of the samples under the exact distribution, Bonferroni-corrected over its comparisons."""
-    N = len(X)
-    observed = np.bincount(oracle.cell(X), minlength=len(oracle.cells)).astype(float)
+    N, codes = len(X), oracle.space.encode(X)
+    observed = np.bincount(oracle.cell(codes), minlength=len(oracle.cells)).astype(float)
     expected = N * oracle.cells
     rare = expected < 10  # pooled, so that the χ² tail holds
     if rare.any():
@@ -104,17 +122,21 @@ def battery(X, oracle):
         observed, expected = observed[keep], expected[keep] * observed[keep].sum() / expected[keep].sum()
     p_states = stats.power_divergence(observed, expected, lambda_="log-likelihood").pvalue
     moves = oracle.deviation > 1e-12
-    error = oracle.features(X).mean(axis=0) - oracle.mean
+    error = oracle.features(codes).mean(axis=0) - oracle.mean
     assert np.abs(error[~moves]).max(initial=0.0) < 1e-12
     z = error[moves] / (oracle.deviation[moves] / np.sqrt(N))
     p_moments = min(1.0, 2 * stats.norm.sf(np.abs(z).max()) * len(z))
+    assert np.isfinite([p_states, p_moments]).all()
     return min(1.0, 2 * min(p_states, p_moments))
 
 
 CASES = [
     (method, name, order, strength)
-    for method, name, order, strength in product(METHODS, ALPHABETS, (2, 3, 4), (0.1, 0.4))
-    if not (method == "exact" and name == "interval")
+    for method, name, order, strength in [
+        *product(METHODS, ALPHABETS, (2, 3, 4), (0.1, 0.4)),
+        *product(METHODS, MIXED, (2, 3, 4), (0.4,)),
+    ]
+    if not (method == "exact" and "interval" in name)
 ]
 
 
@@ -122,26 +144,31 @@ CASES = [
 def test_samples_follow_the_model(method, name, order, strength):
     model, oracle = make_case(name, order, strength)
     X = sample(model, N_SAMPLES, method, random_state=7, **OPTIONS[method])
-    assert X.shape == (N_SAMPLES, 4)
-    assert X.dtype == model.alphabet.dtype
+    assert X.shape == (N_SAMPLES, model.n_features)
+    if name in ALPHABETS:
+        assert X.dtype == model.alphabet.dtype
     assert battery(X, oracle) > ALARM
 
 
 # ---------------------------------------------------------------------- broken samplers, which the battery must catch
 
 
-@pytest.mark.parametrize("name", ALPHABETS)
+@pytest.mark.parametrize("name", [*ALPHABETS, *MIXED])
 @pytest.mark.parametrize("method", ["gibbs", "tempering"])
 def test_a_wrong_field_of_one_interaction_is_caught(method, name, monkeypatch):
     """One member of one interaction sees it with the wrong sign; of the last site, as later draws would mend it."""
     model, oracle = make_case(name, 3, 0.4)
     pack = chains.pack_sites
+    phi = model.space.columns(model.space.encode(sample(model, 1000, "gibbs", random_state=0)))
 
     def broken(model):
-        h, d, site_ptr, term_ptr, others, J, values, kind = pack(model)
-        J, last = J.copy(), site_ptr[-2]
-        J[last + np.argmax(np.abs(J[last:]))] *= -1.0
-        return h, d, site_ptr, term_ptr, others, J, values, kind
+        """The term that moves the field of the last variable most."""
+        sites = pack(model)
+        J, last = sites.J.copy(), sites.terms_ptr[model.space.column_ptr[-2]]
+        others = [sites.others[sites.term_ptr[t] : sites.term_ptr[t + 1]] for t in range(last, len(J))]
+        moves = [abs(J[last + t]) * phi[:, mu].prod(axis=1).std() for t, mu in enumerate(others)]
+        J[last + np.argmax(moves)] *= -1.0
+        return sites._replace(J=J)
 
     monkeypatch.setattr(chains, "pack_sites", broken)
     X = sample(model, N_SAMPLES, method, random_state=7, **OPTIONS[method])
@@ -184,6 +211,19 @@ def test_a_biased_draw_is_caught(name):
     )
     X = sample(shifted, N_SAMPLES, "gibbs", random_state=7, **OPTIONS["gibbs"])
     assert battery(X, oracle) < ALARM
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_a_biased_weight_of_one_value_is_caught(name):
+    """θ of one value of one variable is 0.2 too large; every variable in turn."""
+    model, oracle = make_case(name, 2, 0.1)
+    for i, alphabet in enumerate(model.space.alphabets):
+        if alphabet.is_finite:
+            site = list(model.site)
+            site[i] = (0.0 if site[i] is None else site[i]) + 0.3 * (np.arange(alphabet.size) == 1)
+            shifted = BoltzmannMachine(model.h, model.couplings(), model.d, model.alphabet, site)
+            X = sample(shifted, N_SAMPLES, "gibbs", random_state=7, **OPTIONS["gibbs"])
+            assert battery(X, oracle) < ALARM, i
 
 
 def test_duplicated_samples_are_caught():
@@ -242,10 +282,10 @@ def test_the_ladder_without_couplings_accepts_every_swap():
 # ---------------------------------------------------------------------- behaviour
 
 
-@pytest.mark.parametrize("name", ["spin", "ternary", "interval"])
+@pytest.mark.parametrize("name", ["spin", "ternary", "interval", "mixed powers", "with intervals"])
 @pytest.mark.parametrize("method", ["gibbs", "tempering"])
 def test_samples_depend_on_the_seed_and_not_on_n_jobs(method, name):
-    model = make_model(ALPHABETS[name], 3, 0.3, seed=5)
+    model = make_case(name, 3, 0.4)[0]
     options = {"n_chains": 70, "burn_in": 5, "thin": 2}
     one = sample(model, 201, method, random_state=1, n_jobs=1, **options)
     two = sample(model, 201, method, random_state=1, n_jobs=2, **options)
@@ -309,6 +349,31 @@ def test_initial_states_are_honoured(method):
     np.testing.assert_array_equal(X, np.broadcast_to(starts[0], X.shape))
 
 
+@pytest.mark.parametrize("method", ["gibbs", "tempering"])
+def test_initial_labels_are_honoured(method):
+    """A region that decides all others, too strongly to change: labels and numbers in one state."""
+    n_chains, strong = 4, 40.0
+    follow = strong * (np.eye(3) - 1 / 3)
+    alphabets = [REGION, REGION, (0, 0.5, 3), Interval(-1, 1)]
+    model = BoltzmannMachine([0, 0, 0, 0], {(0, 1): follow, (0, 2): strong * np.array([-1.0, 0.0, 1.0])}, 0, alphabets)
+    starts = [
+        ["north", "north", 0, 0.5],
+        ["west", "west", 3, -1.0],
+        ["north", "north", 0, 0.25],
+        ["west", "west", 3, 1],
+    ]
+    options = {"n_chains": n_chains, "burn_in": 0, "thin": 1} | ({"n_replicas": 2} if method == "tempering" else {})
+    X = sample(model, n_chains, method, random_state=0, initial=starts, **options)
+    assert X[:, :3].tolist() == [row[:3] for row in starts]
+    X = sample(model, n_chains, method, random_state=0, initial=starts[1], **options)
+    assert X[:, :3].tolist() == [starts[1][:3]] * n_chains
+    for value, match in [("east", "variable 1 is 'east', which is not in"), (0, "variable 1 is 0,")]:
+        with pytest.raises(ValueError, match=match):
+            sample(model, n_chains, method, initial=["north", value, 0, 0.5], **options)
+    with pytest.raises(ValueError, match=r"chain 0, variable 3 is 1\.5"):
+        sample(model, n_chains, method, initial=["north", "north", 0, 1.5], **options)
+
+
 def test_rows_are_draws_of_all_chains_in_turn():
     model = BoltzmannMachine(np.zeros(2), {(0, 1): 30.0})
     starts = np.array([[1, 1], [-1, -1], [1, 1]])
@@ -323,6 +388,79 @@ def test_dtype_is_that_of_the_alphabet(method, dtype):
     X = sample(model, 10, method, random_state=0)
     assert X.dtype == dtype
     assert set(np.unique(X)) <= {-1, 1}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_dtype_of_variables_of_different_kinds(method):
+    """Numbers take the dtype that holds all of them; with labels they are objects, each as it was given."""
+    integers = np.array([-1, 1], dtype=np.int8)
+    model = BoltzmannMachine([0.1, 0.2], {(0, 1): 0.3}, alphabet=[integers, np.array([0, 1, 2], dtype=np.int32)])
+    assert sample(model, 10, method, random_state=0).dtype == np.int32
+    X = sample(BoltzmannMachine([0.1, 0.2], {}, alphabet=[integers, (0, 0.5, 3)]), 100, method, random_state=0)
+    assert X.dtype == np.float64
+    assert [set(x) for x in X.T] == [{-1, 1}, {0, 0.5, 3}]
+    model = BoltzmannMachine([0.0, 0.2, 0.0], {}, alphabet=[REGION, (0, 1), Nominal(10, 20)])
+    X = sample(model, 100, method, random_state=0)
+    assert X.dtype == object
+    assert [set(x) for x in X.T] == [{"north", "south", "west"}, {0, 1}, {10, 20}]
+    X = sample(BoltzmannMachine([0.0, 0.0], {}, alphabet=REGION), 100, method, random_state=0)
+    assert X.dtype == object
+    assert set(X.ravel()) == {"north", "south", "west"}
+
+
+def test_auto_is_exact_where_states_can_be_listed():
+    small = make_case("mixed", 3, 0.4)[0]
+    np.testing.assert_array_equal(sample(small, 50, random_state=3), sample(small, 50, "exact", random_state=3))
+    real = BoltzmannMachine([0.0, 0.1], {(0, 1): 0.3}, 1.0, "real")
+    np.testing.assert_array_equal(sample(real, 50, random_state=3), sample(real, 50, "exact", random_state=3))
+    chained = {"n_chains": 10}
+    for model, options in [
+        (BoltzmannMachine(np.zeros(21), {(0, 1): 1.0}), {}),
+        (make_case("with intervals", 3, 0.4)[0], {}),
+        (small, chained),
+        (real, chained),
+    ]:
+        X = sample(model, 50, random_state=3, **options)
+        np.testing.assert_array_equal(X, sample(model, 50, "gibbs", random_state=3, **options))
+    listed = BoltzmannMachine(np.zeros(20), {(0, 1): 1.0})
+    np.testing.assert_array_equal(sample(listed, 5, random_state=3), sample(listed, 5, "exact", random_state=3))
+
+
+@pytest.mark.parametrize("name", ["spin", "four", "interval", *MIXED])
+def test_states_and_columns_of_chains_belong_together(name):
+    model = make_case(name, 3, 0.4)[0]
+    walkers = chains.Chains(model, [5, 3], np.random.SeedSequence(0))
+    for _ in range(3):
+        codes, columns = walkers.states(), walkers.columns()
+        assert codes.shape == (8, model.n_features)
+        assert codes.dtype == (np.uint8 if model.space.is_finite else np.float64)
+        np.testing.assert_array_equal(model.space.columns(codes), columns)
+        np.testing.assert_array_equal(walkers.draw(2, 3)[1], walkers.states())
+        assert (walkers.columns() != columns).any()
+    again = chains.Chains(model, [5, 3], np.random.SeedSequence(1), initial=codes)
+    np.testing.assert_array_equal(again.states(), codes)
+    np.testing.assert_array_equal(again.columns(), columns)
+
+
+def test_chains_go_on_with_another_model():
+    model = make_case("mixed powers", 3, 0.4)[0]
+    walkers = chains.Chains(model, [5, 3], np.random.SeedSequence(0))
+    codes = walkers.states()
+    last = [100.0 * (np.arange(q) == q - 1) for q in model.space.sizes]
+    walkers.set_model(BoltzmannMachine.from_columns(model.space, last, model.columns, 0.0 * model.column_weights))
+    np.testing.assert_array_equal(walkers.states(), codes)
+    walkers.advance(1)
+    np.testing.assert_array_equal(walkers.states(), np.broadcast_to(model.space.sizes - 1, codes.shape))
+
+
+def test_chains_are_the_same_in_any_gauge():
+    """The draws depend on the distribution and the seed, not on the functions that it is written with."""
+    for name in ("mixed", "powers", "binary"):
+        model = make_case(name, 3, 0.4)[0]
+        rng = np.random.default_rng(0)
+        other = model.in_space(model.space.standard([rng.dirichlet(np.full(q, 3.0)) for q in model.space.sizes]))
+        one, two = (sample(m, 300, "gibbs", 1, n_chains=30, burn_in=3, thin=1) for m in (model, other))
+        np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize("method", ["gibbs", "tempering"])
@@ -370,6 +508,9 @@ def test_initial_outside_an_interval_and_exact_on_one():
         sample(model, 10, initial=[1.5, 0.0])
     with pytest.raises(ValueError, match='use method "gibbs"'):
         sample(model, 10, "exact")
+    mixed = BoltzmannMachine([0.1, 0.2], {(0, 1): 0.3}, alphabet=[(0, 1), Interval(-1, 1)])
+    with pytest.raises(ValueError, match=r'of variable 1 has no list: use method "gibbs"'):
+        sample(mixed, 10, "exact")
 
 
 # ---------------------------------------------------------------------- Gaussian models
@@ -441,6 +582,32 @@ def test_diagnostics_of_frozen_variables():
     assert "1 variable(s) never changed" in found.status
     found = sample(BoltzmannMachine([1e4], {}), 800, random_state=0, n_chains=8, return_diagnostics=True)[1]
     assert "frozen" in found.status
+
+
+@pytest.mark.parametrize("name", ["labels", "mixed powers", "with intervals"])
+def test_diagnostics_of_variables_of_different_kinds(name):
+    """One number for each variable, the worst of its functions."""
+    from arviz_stats.base import array_stats
+
+    model = make_case(name, 3, 0.1)[0]
+    found = sample(model, 4000, "gibbs", random_state=4, n_chains=8, return_diagnostics=True)[1]
+    assert found.r_hat.shape == found.ess_bulk.shape == (model.n_features,)
+    assert found.r_hat.max() < 1.01
+    assert found.ess_bulk.min() > 1500
+    assert "agree" in found.status
+    walkers = chains.Chains(model, chains.widths(8), np.random.SeedSequence(4))
+    walkers.advance(1000)
+    columns = traces(model, walkers.draw(500, 10)).transpose(2, 1, 0)
+    r_hat = array_stats.rhat(columns, chain_axis=1, draw_axis=2)
+    ess = array_stats.ess(columns, chain_axis=1, draw_axis=2)
+    ptr = model.space.column_ptr
+    for i, (lo, hi) in enumerate(pairwise(ptr)):
+        assert found.r_hat[i] == pytest.approx(r_hat[lo:hi].max(), rel=1e-12)
+        assert found.ess_bulk[i] == pytest.approx(ess[lo:hi].min(), rel=1e-12)
+    assert found.energy_r_hat == pytest.approx(r_hat[-1], rel=1e-12)
+    if name == "labels":  # the worst is not always the first
+        assert (found.r_hat > r_hat[ptr[:-1]] + 1e-9).any()
+        assert (found.ess_bulk < ess[ptr[:-1]] - 1).any()
 
 
 def test_diagnostics_without_arviz(monkeypatch):

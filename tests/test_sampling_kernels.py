@@ -5,13 +5,14 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from numba import njit
+from oracle import SPACES, all_codes, energy, random_mixed
 from scipy import stats
 
-from hbm_learn import BoltzmannMachine, Interval
+from hbm_learn import BoltzmannMachine, Interval, Nominal
 from hbm_learn._kernels import draws, gibbs
+from hbm_learn.alphabet import Alphabet
 from hbm_learn.inference import infer
 from hbm_learn.sampling import ais, chains
-from hbm_learn.space import Alphabet
 
 MASK = 2**64 - 1
 
@@ -89,12 +90,14 @@ def test_exp():
     np.testing.assert_allclose(exponentials(np.array([-1e9, 1e9])), np.exp([-700.0, 700.0]), rtol=5e-14)
 
 
-def twin_sweep(model, x, alpha, random):
-    """One Gibbs sweep of one chain, from the definition."""
-    values = model.alphabet.nodes
-    for i in range(model.n_features):
-        F = sum(J * np.prod([x[j] for j in mu if j != i]) for mu, J in model.couplings().items() if i in mu)
-        weights = np.exp((model.h[i] + alpha * F) * values - 0.5 * model.d[i] * values**2)
+def twin_sweep(model, independent, x, alpha, random):
+    """One Gibbs sweep of one chain, by definition: P_α ∝ exp(−H₀ − α (H − H₀)), H₀ without couplings."""
+    for i, alphabet in enumerate(model.space.alphabets):
+        values = alphabet.values.tolist()
+        states = [[*x[:i], value, *x[i + 1 :]] for value in values]
+        alone = np.array([energy(independent, state) for state in states])
+        exponent = -alone - alpha * (np.array([energy(model, state) for state in states]) - alone)
+        weights = np.exp(exponent - exponent.max())
         # The kernel for two values draws the upper one for small u, the kernel for more goes up the values.
         u = random.uniform()
         if len(values) == 2:
@@ -103,39 +106,81 @@ def twin_sweep(model, x, alpha, random):
             x[i] = values[np.searchsorted(np.cumsum(weights), u * weights.sum(), side="right")]
 
 
-@pytest.mark.parametrize("alphabet", [(-1, 1), (0, 1), (0.5, 2.0), (-1, 0, 1), (0, 1, 2, 3)])
-def test_sweeps_agree_with_the_twin(alphabet):
-    """Same random numbers, same states, after each of ten sweeps with another α in each lane."""
-    rng = np.random.default_rng(2)
-    n, L = 6, 7
-    couplings = {mu: 0.2 * rng.normal() for k in (2, 3, 4, 5) for mu in combinations(range(n), k) if rng.random() < 0.6}
-    model = BoltzmannMachine(rng.normal(size=n), couplings, rng.normal(size=n), alphabet)
-    X = rng.choice(model.alphabet.nodes, size=(n, L))
+def assert_sweeps_agree(model, n_sweeps, seed):
+    """Same random numbers, same states, after each of some sweeps with another α in each lane."""
+    rng = np.random.default_rng(seed)
+    n, L = model.n_features, 7
+    codes = rng.integers(model.space.sizes, size=(L, n)).astype(np.uint8)
+    X, S = np.ascontiguousarray(model.space.columns(codes).T), codes.T.astype(float)
     state = rng.integers(2**63, size=(4, L)).astype(np.uint64)
     alpha = np.linspace(0, 1, L)
-    twins, states = [Xoshiro(state[:, l]) for l in range(L)], X.T.copy()
-    out = np.empty((5, L + 1, n))
-    gibbs.run(X, state, alpha, chains.pack_sites(model), 0, 10, 2, out, 1)
-    for t in range(10):
+    twins, states = [Xoshiro(state[:, l]) for l in range(L)], model.space.decode(codes).tolist()
+    out = np.zeros((n_sweeps // 2, L + 1, n), dtype=np.uint8)
+    gibbs.run(X, S, state, alpha, chains.pack_sites(model), 0, n_sweeps, 2, out, 1)
+    independent = BoltzmannMachine(model.h, {}, model.d, model.alphabet, model.site)
+    for t in range(n_sweeps):
         for l in range(L):
-            twin_sweep(model, states[l], alpha[l], twins[l])
+            twin_sweep(model, independent, states[l], alpha[l], twins[l])
         if t % 2:
-            np.testing.assert_array_equal(out[t // 2, 1:], states)
-    np.testing.assert_array_equal(X.T, states)
+            assert model.space.decode(out[t // 2, 1:]).tolist() == states
+    np.testing.assert_array_equal(X.T, model.space.columns(out[-1, 1:]))
+    return out
+
+
+@pytest.mark.parametrize("alphabet", [(-1, 1), (0, 1), (0.5, 2.0), (-1, 0, 1), (0, 1, 2, 3)])
+def test_sweeps_agree_with_the_twin(alphabet):
+    rng = np.random.default_rng(2)
+    n = 6
+    couplings = {mu: 0.2 * rng.normal() for k in (2, 3, 4, 5) for mu in combinations(range(n), k) if rng.random() < 0.6}
+    model = BoltzmannMachine(rng.normal(size=n), couplings, rng.normal(size=n), alphabet)
+    assert len(np.unique(assert_sweeps_agree(model, 10, 2).reshape(-1, n), axis=0)) > 5
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize("name", SPACES)
+def test_sweeps_of_variables_of_different_kinds_agree_with_the_twin(name, order):
+    model = random_mixed(SPACES[name], order, 1.0, seed=3)
+    out = assert_sweeps_agree(model, 6, order)
+    assert len(np.unique(out.reshape(-1, model.n_features), axis=0)) > 5
 
 
 def test_packed_sites_give_the_local_fields():
     rng = np.random.default_rng(0)
     couplings = {mu: rng.normal() for k in (2, 3, 4) for mu in combinations(range(6), k) if rng.random() < 0.5}
     model = BoltzmannMachine(rng.normal(size=6), couplings)
-    h, _, site_ptr, term_ptr, others, J, _, _ = chains.pack_sites(model)
+    sites = chains.pack_sites(model)
     X = rng.choice([-1.0, 1.0], size=(6, 9))
     fields, scratch = np.empty(9), np.empty(9)
     for i in range(6):
-        gibbs.add_terms(fields, scratch, X, site_ptr[i], site_ptr[i + 1], term_ptr, others, J)
-        np.testing.assert_allclose(h[i] + fields, model.local_fields(X.T)[:, i], atol=1e-12)
-    sums = gibbs.term_sums(X, model.packed.indptr, model.packed.members)
+        terms = sites.terms_ptr[i], sites.terms_ptr[i + 1]
+        gibbs.add_terms(fields, scratch, X, *terms, sites.term_ptr, sites.others, sites.J)
+        np.testing.assert_allclose(model.h[i] + fields, model.local_fields(X.T)[:, i], atol=1e-12)
+    sums = gibbs.term_sums(X, model.columns.indptr, model.columns.members)
     np.testing.assert_allclose(sums, [X[list(mu)].prod(axis=0).sum() for mu in model.interactions], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_packed_sites_give_the_fields_of_all_columns(name):
+    """Differences of −H between two values of a variable, from its own weights, functions and packed fields."""
+    model = random_mixed(SPACES[name], 4, 1.0)
+    sites, codes = chains.pack_sites(model), all_codes(model)[::7]
+    X = np.ascontiguousarray(model.space.columns(codes).T)
+    L = X.shape[1]
+    minus_H, scratch = -model.energy_of_codes(codes), np.empty(L)
+    for i, q in enumerate(model.space.sizes):
+        columns = range(sites.column_ptr[i], sites.column_ptr[i + 1])
+        fields = np.empty((len(columns), L))
+        for field, c in zip(fields, columns):
+            terms = sites.terms_ptr[c], sites.terms_ptr[c + 1]
+            gibbs.add_terms(field, scratch, X, *terms, sites.term_ptr, sites.others, sites.J)
+        own = sites.own[sites.own_ptr[i] : sites.own_ptr[i + 1]]
+        phi = sites.phi[sites.phi_ptr[i] : sites.phi_ptr[i + 1]].reshape(len(columns), q)
+        exponent = own[:, None] + phi.T @ fields
+        for k in range(q):
+            moved = codes.copy()
+            moved[:, i] = k
+            change = exponent[k] - exponent[codes[:, i], np.arange(L)]
+            np.testing.assert_allclose(-model.energy_of_codes(moved) - minus_H, change, atol=1e-10)
 
 
 # ---------------------------------------------------------------------- draws on an interval
@@ -216,22 +261,34 @@ def ais_model(alphabet, strength=0.4, seed=1):
     return BoltzmannMachine(0.3 * rng.normal(size=n), couplings, rng.normal(size=n), alphabet)
 
 
-AIS_ALPHABETS = [(-1, 1), (0, 1), (-1, 0, 1), (0, 1, 2, 3), Interval(-1, 1.5)]
+def mixed_model():
+    """A region, a rating with its square, and a number on an interval."""
+    table = np.array([0.5, -0.3, -0.2])
+    couplings = {(0, 1): 0.5 * table, (0, 2): 2.0 * table, (1, 1, 2): 0.1, (1, 2): -0.3, (0, 1, 2): -0.4 * table}
+    alphabets = [Nominal("n", "s", "w"), (1, 2, 3, 4), Interval(-1, 1.5)]
+    return BoltzmannMachine([0, 0.1, 0.3], couplings, [0, 0.1, 0.4], alphabets, [[0.4, 0.1, -0.5], None, None])
 
 
-@pytest.mark.parametrize("alphabet", AIS_ALPHABETS)
-def test_log_partition_and_its_error(alphabet):
+AIS_MODELS = {
+    **{str(a): ais_model(a) for a in [(-1, 1), (0, 1), (-1, 0, 1), (0, 1, 2, 3), Interval(-1, 1.5)]},
+    "region, rating, interval": mixed_model(),
+}
+
+
+@pytest.mark.parametrize("name", AIS_MODELS)
+def test_log_partition_and_its_error(name):
     """Over 60 seeds, the estimates scatter about the exact value as their standard errors say."""
-    model = ais_model(alphabet)
+    model = AIS_MODELS[name]
     found = np.array([ais.log_partition(model, n_chains=64, n_steps=50, random_state=s) for s in range(60)])
     z = (found[:, 0] - infer(model, "exact").log_partition) / found[:, 1]
     assert abs(z.mean()) < 6 / np.sqrt(60)
     assert 0.6 < np.sqrt((z**2).mean()) < 1.5
     # Negative control: the model without the coupling that ln Z feels most.
-    wrong = [
-        infer(BoltzmannMachine(model.h, model.couplings() | {mu: 0.0}, model.d, alphabet), "exact").log_partition
-        for mu in model.interactions
-    ]
+    wrong = []
+    for mu, J in model.couplings().items():
+        couplings = model.couplings() | {mu: 0.0 * np.asarray(J)}
+        without = BoltzmannMachine(model.h, couplings, model.d, model.alphabet, model.site)
+        wrong.append(infer(without, "exact").log_partition)
     off = max(abs(np.mean((found[:, 0] - value) / found[:, 1])) for value in wrong)
     assert off > 6 / np.sqrt(60)
 

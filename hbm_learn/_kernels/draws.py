@@ -1,4 +1,6 @@
-"""Draws from the site distribution q(x) ∝ exp(b x − c x²/2) on an alphabet, for many chains ("lanes") at once.
+"""Draws of one variable, q(x) ∝ exp(θ(x) + b·φ(x)) on a list of values, q(x) ∝ exp(b x − c x²/2) on an interval.
+
+For many chains ("lanes") at once.
 
 Random bits: xoshiro256++ (Blackman & Vigna 2021), one generator a lane, state (4, L), so that a loop over lanes is one
 over contiguous words, which LLVM turns into vector instructions. Period 2²⁵⁶ − 1; it passes BigCrush and PractRand.
@@ -65,30 +67,38 @@ def exp_clipped(x):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def draw_binary(x, b, c, values, state):
-    """x ← x₁ with probability 1/(1 + exp(−z)), z = (x₁ − x₀) b − (x₁² − x₀²) c/2, else x₀; one draw a lane.
+def draw_binary(x, b, bias, low, high, state):
+    """x ← high with probability 1/(1 + exp(−z)), z = (high − low) b − bias, else low; one draw a lane.
 
-    ``x`` and ``b`` are (L,), ``c`` a number, ``values`` the two of them.
+    ``x`` and ``b`` are (L,); low and high are φ of the two values, bias = θ(first) − θ(second).
     """
-    x0, x1 = values[0], values[1]
+    gap = high - low
     for l in range(len(x)):
         u = uniform(state, l)
-        odds = exp_clipped(0.5 * c * (x1 * x1 - x0 * x0) - (x1 - x0) * b[l])
-        x[l] = x1 if u + u * odds < 1.0 else x0
+        odds = exp_clipped(bias - gap * b[l])
+        x[l] = high if u + u * odds < 1.0 else low
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def draw_finite(x, b, c, values, state, work):
-    """x ← x_k with probability ∝ exp(b x_k − c x_k²/2), by inversion; ``work`` is a (q + 2, L) scratch array."""
-    q, L = len(values), len(x)
+def draw_finite(code, X, b, theta, phi, state, work):
+    """code ← k with probability ∝ exp(θ_k + Σ_c b_c φ_kc), by inversion, and X_c ← φ_kc; one draw a lane.
+
+    ``code`` is (L,), ``X`` and ``b`` (r, L), ``theta`` (q,), ``phi`` (r, q); ``work`` is a scratch array of q + 2 rows.
+    """
+    q, (r, L) = len(theta), X.shape
     peak, total = q, q + 1
     for l in range(L):
         work[peak, l] = -np.inf
         work[total, l] = 0.0
     for k in range(q):
-        x_k, square = values[k], 0.5 * c * values[k] * values[k]
+        own, height = theta[k], phi[0, k]
         for l in range(L):
-            work[k, l] = b[l] * x_k - square
+            work[k, l] = own + height * b[0, l]
+        for c in range(1, r):
+            height = phi[c, k]
+            for l in range(L):
+                work[k, l] += height * b[c, l]
+        for l in range(L):
             work[peak, l] = max(work[peak, l], work[k, l])
     for k in range(q):
         for l in range(L):
@@ -96,10 +106,13 @@ def draw_finite(x, b, c, values, state, work):
             work[k, l] = work[total, l]
     for l in range(L):
         work[total, l] *= uniform(state, l)
-        x[l] = values[0]
+        code[l] = 0.0
     for k in range(1, q):
         for l in range(L):
-            x[l] = values[k] if work[total, l] >= work[k - 1, l] else x[l]
+            code[l] = float(k) if work[total, l] >= work[k - 1, l] else code[l]
+    for c in range(r):
+        for l in range(L):
+            X[c, l] = phi[c, int(code[l])]
 
 
 # ---------------------------------------------------------------------- intervals

@@ -1,6 +1,8 @@
 """Inference by Gibbs sampling: moments as averages over chains, with Monte Carlo standard errors.
 
-m = ⟨x⟩,  χ = ⟨(x − m)(x − m)ᵀ⟩ over chains at α = 1;   ln Z by annealing the same chains from α = 0 (``sampling.ais``)
+    m = ⟨φ⟩,  χ = ⟨(φ − m)(φ − m)ᵀ⟩ over chains at α = 1
+
+ln Z comes from annealing the same chains from α = 0 (``sampling.ais``).
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import numpy as np
 from hbm_learn._kernels.gibbs import term_sums
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.inference.exact import exact
-from hbm_learn.inference.result import InferenceResult
+from hbm_learn.inference.result import InferenceResult, is_plain
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.sampling import ais
 from hbm_learn.sampling.chains import Chains, widths
-from hbm_learn.sampling.diagnostics import R_HAT_LIMIT, split_r_hat
+from hbm_learn.sampling.diagnostics import R_HAT_LIMIT, split_r_hat, traces
+from hbm_learn.space import Space
 
 MAX_BYTES = 2**32
 # Independent groups of chains, from whose spread the standard errors come (which are then good to 1/√(2·32) = 13 %).
@@ -44,28 +47,38 @@ def gibbs(
     Parameters
     ----------
     model : BoltzmannMachine
-    n_samples : draws in all chains together, rounded up to a multiple of n_chains.
-    n_chains : independent chains, at least 4.
-    burn_in, thin : sweeps dropped after annealing, and between draws.
-    n_steps : steps of the annealing.
-    n_jobs : threads; None is as many as there are cores.
-    random_state : None, int, SeedSequence, Generator or RandomState.
+    n_samples : int
+        Draws in all chains together, rounded up to a multiple of n_chains.
+    n_chains : int
+        Independent chains, at least 4.
+    burn_in, thin : int
+        Sweeps dropped after annealing, and between draws.
+    n_steps : int
+        Steps of the annealing.
+    n_jobs : int
+        Threads; None is as many as there are cores.
+    random_state : None, int, SeedSequence, Generator or RandomState
     """
-    if model.alphabet.kind == "real":
+    if model.space.is_real:
         return replace(exact(model), method="gibbs")
     n_chains, thin = check_integer("n_chains", n_chains, 4), check_integer("thin", thin, 1)
     n_samples = check_integer("n_samples", n_samples, 4 * n_chains)
     burn_in, n_steps = check_integer("burn_in", burn_in, 0), check_integer("n_steps", n_steps, 1)
     n_draws = -(-n_samples // n_chains)
-    _check_memory(model.n_features, n_draws * n_chains)
+    _check_memory(model.n_columns, n_draws * n_chains)
 
     chains = Chains(model, widths(n_chains), seed_sequence(random_state), n_jobs=n_jobs)
     log_w = ais.anneal(chains, n_steps)
     chains.advance(burn_in)
     draws = chains.draw(n_draws, thin)
 
-    m, m_error, chi, chi_error = _moments(draws)
-    residual = _disagreement(model, draws)
+    traced = traces(model, draws)
+    residual = float(split_r_hat(traced).max() - 1.0)
+    columns = traced[:, :, :-1]  # without H(x)
+    means, m_error, covariances, chi_error = _moments(columns)
+    m, chi = means, covariances
+    if not is_plain(model.space):
+        m, m_error, chi, chi_error = _moments(_numbers(model.space, draws))
     log_z, log_z_error = ais.estimate(model, log_w)
     converged, status = _verdict(residual, log_w, log_z_error)
     return InferenceResult(
@@ -78,16 +91,19 @@ def gibbs(
         n_iter=n_steps + burn_in + n_draws * thin,
         residual=residual,
         status=status,
-        interaction_moments=_interaction_moments(model, draws),
+        interaction_moments=_interaction_moments(model, columns),
         m_standard_errors=m_error,
         chi_standard_errors=chi_error,
+        probabilities=_probabilities(model.space, draws),
+        means=means,
+        covariances=covariances,
     )
 
 
 def _check_memory(n: int, n_samples: int) -> None:
     if 8 * n * n_samples > MAX_BYTES:
         raise ValueError(
-            f"n_samples={n_samples:,} draws of {n} variables take {8 * n * n_samples / 2**30:.1f} GiB "
+            f"n_samples={n_samples:,} draws of {n} numbers take {8 * n * n_samples / 2**30:.1f} GiB "
             f"(limit {MAX_BYTES / 2**30:g} GiB): lower n_samples."
         )
 
@@ -117,11 +133,25 @@ def _moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     return m, np.sqrt(correction * variance), chi, np.sqrt(correction * spread)
 
 
-def _disagreement(model: BoltzmannMachine, draws: np.ndarray) -> float:
-    """The largest split R-hat − 1 of the variables and of H(x)."""
-    n_draws, n_chains, n = draws.shape
-    energy = model.energy(draws.reshape(-1, n)).reshape(n_draws, n_chains, 1)
-    return float(max(split_r_hat(draws).max(), split_r_hat(energy).max()) - 1.0)
+def _numbers(space: Space, draws: np.ndarray) -> np.ndarray:
+    """(n_draws, n_chains, n) x of codes; NaN where a variable is nominal."""
+    out = np.empty(draws.shape)
+    for i, alphabet in enumerate(space.alphabets):
+        if alphabet.is_nominal:
+            out[:, :, i] = np.nan
+        else:
+            x = draws[:, :, i]
+            out[:, :, i] = alphabet.nodes[x.astype(np.intp)] if alphabet.is_finite else x
+    return out
+
+
+def _probabilities(space: Space, draws: np.ndarray) -> list[np.ndarray | None]:
+    """Frequencies of the values of each variable; None for a continuous one."""
+    codes = draws.reshape(-1, space.n_features)
+    return [
+        np.bincount(codes[:, i].astype(np.intp), minlength=q) / len(codes) if q else None
+        for i, q in enumerate(space.sizes.tolist())
+    ]
 
 
 def _verdict(residual: float, log_w: np.ndarray, log_z_error: float) -> tuple[bool, str]:
@@ -136,9 +166,9 @@ def _verdict(residual: float, log_w: np.ndarray, log_z_error: float) -> tuple[bo
     return True, f"converged: R-hat is at most {1 + residual:.4f} (limit {R_HAT_LIMIT}); {error}."
 
 
-def _interaction_moments(model: BoltzmannMachine, draws: np.ndarray) -> np.ndarray:
-    """(p,) ⟨Π_{i∈μ} x_i⟩, one draw of all chains at a time."""
-    total = np.zeros(len(model.packed))
-    for states in draws:
-        total += term_sums(np.ascontiguousarray(states.T, dtype=np.float64), model.packed.indptr, model.packed.members)
-    return total / (draws.shape[0] * draws.shape[1])
+def _interaction_moments(model: BoltzmannMachine, columns: np.ndarray) -> np.ndarray:
+    """(p,) ⟨Π_{c∈μ} φ_c⟩, one draw of all chains at a time."""
+    total = np.zeros(len(model.columns))
+    for draw in columns:
+        total += term_sums(np.ascontiguousarray(draw.T), model.columns.indptr, model.columns.members)
+    return total / (columns.shape[0] * columns.shape[1])

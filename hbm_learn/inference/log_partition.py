@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hbm_learn._validation import choose
-from hbm_learn.data.moments import Moments
 from hbm_learn.inference import infer
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.sampling import ais
+from hbm_learn.states import MAX_STATES
+
+if TYPE_CHECKING:
+    from hbm_learn.data.moments import Moments
 
 
 def log_partition(model: BoltzmannMachine, method: str, random_state: Any) -> float:
     """ln Z by "exact", "dc" or "ais"; "auto" takes the first that is affordable and unbiased."""
     if method == "auto":
-        affordable = model.alphabet.kind == "real" or model.alphabet.enumerable(model.n_features, 2**24)
+        affordable = model.space.is_real or model.space.enumerable(MAX_STATES)
         method = "exact" if affordable else "ais"
     return choose(
         "method",

@@ -18,29 +18,45 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
+# "auto" lists all states up to this many.
+MAX_AUTO_STATES = 2**20
+
+
 def sample(
-    model: BoltzmannMachine, n_samples: int, method: str = "gibbs", random_state: Any = None, **options: Any
+    model: BoltzmannMachine, n_samples: int, method: str = "auto", random_state: Any = None, **options: Any
 ) -> Any:
     """Samples of a model.
 
     Parameters
     ----------
     model : BoltzmannMachine
-    n_samples : number of rows.
-    method : "exact" (independent; small finite models and "real"), "gibbs" (any model), "tempering" (rugged models).
-    random_state : None, int, SeedSequence, Generator or RandomState.
-    **options : of the chosen method; see its function. ``return_diagnostics=True`` returns (X, diagnostics).
+        Of any order, on variables of any kind.
+    n_samples : int
+        Number of rows.
+    method : {"auto", "exact", "gibbs", "tempering"}
+        "exact" (independent; small finite models and "real"), "gibbs" (any model), "tempering" (rugged models). "auto":
+        exact up to 2**20 states and for "real", else gibbs; gibbs as well if any option is given, as all are of chains.
+    random_state : None, int, SeedSequence, Generator or RandomState
+        The same integer gives the same samples.
+    **options : dict
+        Of the chosen method; see its function. ``return_diagnostics=True`` returns (X, diagnostics).
 
     Returns
     -------
-    X : (n_samples, n) array, in the dtype of the alphabet.
+    (n_samples, n) array
+        Numbers in the dtype of their values; objects with the labels where a variable is nominal.
 
     Examples
     --------
+    >>> from hbm_learn import BoltzmannMachine, sample
     >>> model = BoltzmannMachine([0.1, 0.0, -0.2], {(0, 1): 0.3, (0, 1, 2): -0.1})
     >>> sample(model, 500, random_state=0).shape
     (500, 3)
     """
-    function = choose("method", method, METHODS)
-    check_options("method", method, function, options, n_positional=3)
+    chosen = choose("method", method, {"auto": "auto", **dict(zip(METHODS, METHODS))})
+    if chosen == "auto":
+        listed = model.space.is_real or model.space.enumerable(MAX_AUTO_STATES)
+        chosen = "exact" if listed and not options else "gibbs"
+    function = METHODS[chosen]
+    check_options("method", chosen, function, options, n_positional=3)
     return function(model, n_samples, random_state, **options)

@@ -18,12 +18,17 @@ class Diagnostics:
 
     Attributes
     ----------
-    r_hat, ess_bulk : (n,) rank-normalised split R-hat and bulk effective sample size (Vehtari et al. 2021, by ArviZ) of
-        each variable; NaN for a variable that never changed.
-    energy_r_hat, energy_ess_bulk : the same of H(x).
-    n_chains, n_draws : chains, and draws from each.
-    status : a sentence that says whether the chains agree.
-    ladder, swap_acceptance : (R,) coupling strengths, (R − 1,) mean acceptance of swaps of neighbours ("tempering").
+    r_hat, ess_bulk : (n,) arrays
+        Rank-normalised split R-hat and bulk effective sample size (Vehtari et al. 2021, by ArviZ) of each variable, the
+        worst of its functions if it has several; NaN for a variable that never changed.
+    energy_r_hat, energy_ess_bulk : float
+        The same of H(x).
+    n_chains, n_draws : int
+        Chains, and draws from each.
+    status : str
+        A sentence that says whether the chains agree.
+    ladder, swap_acceptance : (R,) and (R − 1,) arrays
+        Coupling strengths, and mean acceptance of swaps of neighbours ("tempering").
     """
 
     r_hat: np.ndarray
@@ -56,16 +61,18 @@ def check_draws(n_draws: int, n_chains: int) -> None:
 
 
 def diagnose(model: BoltzmannMachine, draws: np.ndarray, **extra: Any) -> Diagnostics:
-    """Diagnostics of (n_draws, n_chains, n) draws."""
+    """Diagnostics of (n_draws, n_chains, n) codes."""
     arviz = import_arviz()
     n_draws, n_chains, n = draws.shape
-    energy = model.energy(draws.reshape(-1, n)).reshape(n_draws, n_chains, 1)
-    columns = np.concatenate([draws, energy], axis=2).transpose(2, 1, 0)
+    columns = traces(model, draws).transpose(2, 1, 0)
     moved = (columns != columns[:, :1, :1]).any(axis=(1, 2))
-    r_hat, ess = np.full(n + 1, np.nan), np.full(n + 1, np.nan)
+    r_hat, ess = np.full(len(columns), np.nan), np.full(len(columns), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):  # a variable constant within each chain: R-hat is infinite
         r_hat[moved] = arviz.rhat(columns[moved], chain_axis=1, draw_axis=2)
         ess[moved] = arviz.ess(columns[moved], chain_axis=1, draw_axis=2)
+    first = np.append(model.space.column_ptr[:-1], len(columns) - 1)  # H(x) is the last
+    r_hat, ess = np.fmax.reduceat(r_hat, first), np.fmin.reduceat(ess, first)
+    moved = np.logical_or.reduceat(moved, first)
     return Diagnostics(
         r_hat=r_hat[:n],
         ess_bulk=ess[:n],
@@ -76,6 +83,13 @@ def diagnose(model: BoltzmannMachine, draws: np.ndarray, **extra: Any) -> Diagno
         status=_sentence(r_hat, moved, "more n_replicas" if "ladder" in extra else 'method "tempering"'),
         **extra,
     )
+
+
+def traces(model: BoltzmannMachine, draws: np.ndarray) -> np.ndarray:
+    """(n_draws, n_chains, N + 1) the columns φ and H(x) of (n_draws, n_chains, n) codes."""
+    codes = draws.reshape(-1, draws.shape[2])
+    out = np.column_stack([model.space.columns(codes), model.energy_of_codes(codes)])
+    return out.reshape(*draws.shape[:2], -1)
 
 
 def _sentence(r_hat: np.ndarray, moved: np.ndarray, remedy: str) -> str:

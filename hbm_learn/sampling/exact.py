@@ -6,20 +6,37 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn import gaussian
 from hbm_learn._validation import check_integer, seed_sequence
-from hbm_learn.inference.exact import StateTable
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.sampling import gaussian
+from hbm_learn.states import StateTable
 
 
 def exact(model: BoltzmannMachine, n_samples: int, random_state: Any = None) -> np.ndarray:
-    """(n_samples, n) independent samples: a finite alphabet with at most 2**24 states in all, or "real"."""
+    """Independent samples, drawn from the probabilities of all states.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine
+        Of finite variables with at most 2**24 states in all, or of "real" ones.
+    n_samples : int
+        Number of rows.
+    random_state : None, int, SeedSequence, Generator or RandomState
+        The same integer gives the same samples.
+
+    Returns
+    -------
+    (n_samples, n) array
+        Values or labels.
+    """
     n_samples = check_integer("n_samples", n_samples, 1)
-    seed = seed_sequence(random_state)
-    if model.alphabet.kind == "real":
+    seed, space = seed_sequence(random_state), model.space
+    if space.is_real:
         return gaussian.draw(model, n_samples, seed)
-    if model.alphabet.kind == "interval":
-        raise ValueError(f'method "exact" lists states, and {model.alphabet} has no list: use method "gibbs".')
+    if not space.is_finite:
+        i, alphabet = next((i, a) for i, a in enumerate(space.alphabets) if not a.is_finite)
+        which = "" if space.alphabet is not None else f" of variable {i}"
+        raise ValueError(f'method "exact" lists states, and {alphabet}{which} has no list: use method "gibbs".')
     table = StateTable(model)
     cumulative = np.cumsum(table.p)
     u = np.random.default_rng(seed).random(n_samples) * cumulative[-1]

@@ -1,12 +1,13 @@
-"""Gibbs sampling: x_i ~ P(x_i | the others) ∝ exp((h_i + F_i(x)) x_i − d_i x_i²/2), site after site, in many chains."""
+"""Gibbs sampling: x_i ~ P(x_i | the others) ∝ exp(θ_i(x_i) + Σ_c F_c(x) φ_c(x_i)), site after site, in many chains."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from hbm_learn import gaussian
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.sampling import diagnostics, gaussian
+from hbm_learn.sampling import diagnostics
 from hbm_learn.sampling.chains import Chains, check_initial, widths
 
 
@@ -27,18 +28,27 @@ def gibbs(
     Parameters
     ----------
     model : BoltzmannMachine
-    n_samples : number of rows. Row t·n_chains + c is draw t of chain c: n_chains consecutive rows are independent.
-    random_state : None, int, SeedSequence, Generator or RandomState; one integer gives the same samples for any n_jobs.
-    n_chains : independent chains; by default 128, or n_samples if that is less. 32 cost about twice as much as one.
-    burn_in : sweeps (updates of every variable) dropped at the start of each chain.
-    thin : sweeps between recorded draws of a chain.
-    initial : (n,) or (n_chains, n) states to start from; by default draws from the model without its couplings.
-    n_jobs : threads, in which blocks of 32 chains run; None is as many as there are cores.
-    return_diagnostics : also return :class:`~hbm_learn.sampling.diagnostics.Diagnostics`.
+    n_samples : int
+        Number of rows. Row t·n_chains + c is draw t of chain c: n_chains consecutive rows are independent.
+    random_state : None, int, SeedSequence, Generator or RandomState
+        One integer gives the same samples for any n_jobs.
+    n_chains : int
+        Independent chains; by default 128, or n_samples if that is less. 32 cost about twice as much as one.
+    burn_in : int
+        Sweeps (updates of every variable) dropped at the start of each chain.
+    thin : int
+        Sweeps between recorded draws of a chain.
+    initial : (n,) or (n_chains, n) array-like
+        Values or labels to start from; by default draws from the model without its couplings.
+    n_jobs : int
+        Threads, in which blocks of 32 chains run; None is as many as there are cores.
+    return_diagnostics : bool
+        Also return :class:`~hbm_learn.sampling.diagnostics.Diagnostics`.
 
     Returns
     -------
-    X : (n_samples, n) array, dtype of the alphabet; or (X, diagnostics).
+    (n_samples, n) array
+        Values or labels; or (X, diagnostics).
     """
     n_samples, thin = check_integer("n_samples", n_samples, 1), check_integer("thin", thin, 1)
     burn_in = check_integer("burn_in", burn_in, 0)
@@ -49,11 +59,11 @@ def gibbs(
         diagnostics.import_arviz()
         diagnostics.check_draws(n_draws, n_chains)
     seed = seed_sequence(random_state)
-    if model.alphabet.kind == "real":
+    if model.space.is_real:
         draws = gaussian.draw(model, n_draws * n_chains, seed).reshape(n_draws, n_chains, -1)
     else:
         chains = Chains(model, widths(n_chains), seed, states, n_jobs)
         chains.advance(burn_in)
         draws = chains.draw(n_draws, thin)
-    X = draws.reshape(-1, model.n_features)[:n_samples]
+    X = model.space.decode(draws.reshape(-1, model.n_features)[:n_samples])
     return (X, diagnostics.diagnose(model, draws)) if return_diagnostics else X

@@ -1,6 +1,6 @@
 """Replica exchange (parallel tempering) in the strength α of the couplings.
 
-    P_α(x) ∝ exp(Σ_i (h_i x_i − d_i x_i²/2) + α E(x)),   E(x) = Σ_μ J_μ Π_{i∈μ} x_i,   0 = α_0 < … < α_{R−1} = 1
+    P_α(x) ∝ exp(Σ_i θ_i(x_i) + α E(x)),   E(x) = Σ_μ J_μ Π_{c∈μ} φ_c(x),   0 = α_0 < … < α_{R−1} = 1
 
 One chain is a ladder of R replicas. At α = 0 a sweep is an independent draw, so every trip of a replica down and up the
 ladder brings a fresh state to α = 1, whatever barriers the model has: that is why α scales the couplings and not all of
@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn import gaussian
 from hbm_learn._kernels import gibbs as kernels
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.sampling import diagnostics, gaussian
-from hbm_learn.sampling.chains import Block, Chains, check_initial
+from hbm_learn.sampling import diagnostics
+from hbm_learn.sampling.chains import Block, Chains, block_states, check_initial, empty_draws
 
 # Rounds of the pilot that lays the ladder: sweeps double from the first to the last.
 PILOT_SWEEPS = (32, 64, 128, 256, 512)
@@ -42,12 +43,12 @@ class Ladders:
         return self.rejection.sum(axis=0) / np.maximum(self.tried.sum(axis=0), 1)
 
     def replicas(self) -> np.ndarray:
-        """(R, n) states of the first ladder, by rung."""
-        return self.chains.blocks[0].X.T[self.lane_of[0]]
+        """(R, n) codes of the first ladder, by rung."""
+        return block_states(self.chains.blocks[0], self.chains.model.space)[self.lane_of[0]]
 
     def draw(self, n_draws: int, thin: int) -> np.ndarray:
-        """(n_draws, n_chains, n) states of the last rungs, ``thin`` sweeps apart."""
-        return self._run(n_draws * thin, thin, n_draws).astype(self.chains.model.alphabet.dtype, copy=False)
+        """(n_draws, n_chains, n) codes of the last rungs, ``thin`` sweeps apart."""
+        return self._run(n_draws * thin, thin, n_draws)
 
     def advance(self, n_sweeps: int) -> None:
         """Run without recording."""
@@ -55,12 +56,12 @@ class Ladders:
 
     def _run(self, n_sweeps: int, thin: int, n_draws: int) -> np.ndarray:
         chains = self.chains
-        out = np.empty((n_draws, len(chains.blocks), chains.model.n_features))
+        out = empty_draws(n_draws, len(chains.blocks), chains.model.space)
         self.rejection[:], self.tried[:] = 0.0, 0.0
 
         def step(c: int, block: Block, start: int, stop: int) -> None:
             kernels.exchange(
-                block.X, block.state, block.alpha, chains.sites, chains.couplings, self.lane_of[c],
+                block.X, block.S, block.state, block.alpha, chains.sites, chains.couplings, self.lane_of[c],
                 start, stop, thin, out, c, self.rejection[c], self.tried[c],
             )  # fmt: skip
 
@@ -106,20 +107,30 @@ def tempering(
     Parameters
     ----------
     model : BoltzmannMachine
-    n_samples : number of rows. Row t·n_chains + c is draw t of chain c.
-    random_state : None, int, SeedSequence, Generator or RandomState; one integer gives the same samples for any n_jobs.
-    n_chains : independent ladders; by default 4, or n_samples if that is less.
-    n_replicas : replicas in a ladder, at least 2; by default as many as let about half of the swaps succeed (4 to 128).
-    burn_in, thin : sweeps dropped at the start, and between recorded draws.
-    initial : (n,) or (n_chains, n) states from which all replicas of a ladder start; by default draws from the
-        model without its couplings.
-    n_jobs : threads, in which ladders run; None is as many as there are cores.
-    return_diagnostics : also return :class:`~hbm_learn.sampling.diagnostics.Diagnostics`, with the ladder and the
-        acceptance of swaps.
+    n_samples : int
+        Number of rows. Row t·n_chains + c is draw t of chain c.
+    random_state : None, int, SeedSequence, Generator or RandomState
+        One integer gives the same samples for any n_jobs.
+    n_chains : int
+        Independent ladders; by default 4, or n_samples if that is less.
+    n_replicas : int
+        Replicas in a ladder, at least 2; by default as many as let about half of the swaps succeed (4 to 128).
+    burn_in : int
+        Sweeps dropped at the start.
+    thin : int
+        Sweeps between recorded draws.
+    initial : (n,) or (n_chains, n) array-like
+        Values or labels from which all replicas of a ladder start; by default draws from the model without its
+        couplings.
+    n_jobs : int
+        Threads, in which ladders run; None is as many as there are cores.
+    return_diagnostics : bool
+        Also return :class:`~hbm_learn.sampling.diagnostics.Diagnostics`, with the ladder and the acceptance of swaps.
 
     Returns
     -------
-    X : (n_samples, n) array, dtype of the alphabet; or (X, diagnostics).
+    (n_samples, n) array
+        Values or labels; or (X, diagnostics).
     """
     n_samples, thin = check_integer("n_samples", n_samples, 1), check_integer("thin", thin, 1)
     burn_in = check_integer("burn_in", burn_in, 0)
@@ -132,7 +143,7 @@ def tempering(
         diagnostics.check_draws(n_draws, n_chains)
     pilot, seed = seed_sequence(random_state).spawn(2)
     extra = {}
-    if model.alphabet.kind == "real":
+    if model.space.is_real:
         draws = gaussian.draw(model, n_draws * n_chains, seed).reshape(n_draws, n_chains, -1)
     else:
         ladder = lay_ladder(model, n_replicas, pilot)
@@ -142,5 +153,5 @@ def tempering(
         ladders.advance(burn_in)
         draws = ladders.draw(n_draws, thin)
         extra = {"ladder": ladder, "swap_acceptance": 1.0 - ladders.rejection_rates}
-    X = draws.reshape(-1, model.n_features)[:n_samples]
+    X = model.space.decode(draws.reshape(-1, model.n_features)[:n_samples])
     return (X, diagnostics.diagnose(model, draws, **extra)) if return_diagnostics else X
