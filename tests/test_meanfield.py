@@ -12,11 +12,12 @@ from threadpoolctl import threadpool_limits
 
 from hbm_learn import BoltzmannMachine, Interactions, Interval, datasets
 from hbm_learn._kernels import cumulants, plefka
+from hbm_learn.consistency import solve_scalar
 from hbm_learn.inference import infer
-from hbm_learn.inference.adaptive_tap import AdaptiveTAP, solve_inner
+from hbm_learn.inference.adaptive_tap import AdaptiveTAP
 from hbm_learn.inference.continuation import Settings, arrive
 from hbm_learn.inference.dc_equations import DiagonalConsistency
-from hbm_learn.inference.free_energy import closed_form, path_integral, third_cumulants
+from hbm_learn.inference.free_energy import path_integral, third_cumulants
 from hbm_learn.inference.naive import NaiveEquations
 from hbm_learn.inference.tap import TAPEquations
 
@@ -32,11 +33,11 @@ def _one_blas_thread():
 
 
 def with_fields(model, h):
-    return BoltzmannMachine.from_packed(h, model.packed, model.weights, model.d, model.alphabet)
+    return BoltzmannMachine.from_packed(h, model.columns, model.weights, model.d, model.alphabet)
 
 
 def scaled(model, alpha):
-    return BoltzmannMachine.from_packed(model.h, model.packed, alpha * model.weights, model.d, model.alphabet)
+    return BoltzmannMachine.from_packed(model.h, model.columns, alpha * model.weights, model.d, model.alphabet)
 
 
 def derivative_in_fields(model, value, step=1e-4):
@@ -277,8 +278,8 @@ def test_inner_problem_is_a_maximum(small):
     J = J + J.T
     V = rng.uniform(0.2, 2.0, 6)
     V[0] *= small
-    far = solve_inner(J, V, np.zeros(6))
-    near = solve_inner(J, V, far.Lambda)
+    far = solve_scalar(J, V, np.zeros(6))
+    near = solve_scalar(J, V, far.Lambda)
     S = np.diag(far.Lambda + 1 / V) - J
     np.testing.assert_allclose(np.diag(np.linalg.inv(S)) / V, 1.0, atol=1e-9)
     np.testing.assert_allclose(near.Lambda, far.Lambda, rtol=1e-9)
@@ -342,7 +343,7 @@ def energy_derivative(model, alpha):
 def log_partition_in_short_steps(model):
     problem = DiagonalConsistency(model)
     end = arrive(problem, tol=1e-12, max_evaluations=5000, settings=Settings(max_step=0.05))
-    return closed_form(end.point) + path_integral(problem, end.path)[-1]
+    return end.point.closed_form + path_integral(problem, end.path)[-1]
 
 
 @pytest.mark.parametrize("alphabet", [(-1, 1), (0, 1, 2)], ids=str)

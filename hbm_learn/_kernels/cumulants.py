@@ -55,6 +55,21 @@ def add_site_part(kappa, sites, chi, skew):
 
 
 @njit(cache=True, nogil=True)
+def add_block_part(kappa, triples, U, column_ptr, third, third_ptr):
+    """κ_ijk += Σ_sites Σ_abc U_ia U_jb U_kc ⟨y_a y_b y_c⟩, flat over triples; ``third`` (r³,) for each site."""
+    for t in range(len(kappa)):
+        i, j, k = triples[t]
+        for site in range(len(column_ptr) - 1):
+            lo, hi = column_ptr[site], column_ptr[site + 1]
+            at = third_ptr[site]
+            for a in range(lo, hi):
+                for b in range(lo, hi):
+                    for c in range(lo, hi):
+                        kappa[t] += U[i, a] * U[j, b] * U[k, c] * third[at]
+                        at += 1
+
+
+@njit(cache=True, nogil=True)
 def add_coupling_part(kappa, sites, values, chi):
     """κ_ijk += Σ_abc T_abc χ_ia χ_jb χ_kc, flat over triples; 18 flops for each pair of triples."""
     for t in range(len(kappa)):
@@ -105,15 +120,45 @@ def closure_excess(m, V, chi, kappa, alpha, members, indptr, weights):
         if k == 3:
             total += weights[r] * kappa[t]
         elif k > 3:
-            block = block_cumulants(m, V, chi, kappa[t : t + n_triples], alpha * weights[r], members[lo : lo + k])
-            total += weights[r] * _partition_excess(block, k)
+            mu = members[lo : lo + k]
+            cumulant = small_cumulants(m, chi, kappa[t : t + n_triples], mu)
+            _add_vertices(cumulant, alpha * weights[r], V[mu], m[mu])
+            total += weights[r] * _partition_excess(cumulant, k)
         t += n_triples
     return total
 
 
 @njit(cache=True, nogil=True)
-def block_cumulants(m, V, chi, kappa, J, mu):
-    """The cumulant of every subset of μ, indexed by bit mask, (2^k,); the empty set has 0."""
+def block_closure_excess(m, V, chi, kappa, alpha, members, indptr, weights, partners, partner_ptr):
+    """The same for several columns at a site: V (N, N), and the vertex of B has every ν at the sites of μ ("partners").
+
+    α Σ_ν J_ν Π_{p∈B} V_{μ_p ν_p} Π_{p∉B} m_{ν_p}.
+    """
+    total = 0.0
+    t = 0
+    for r in range(len(indptr) - 1):
+        lo = indptr[r]
+        k = indptr[r + 1] - lo
+        n_triples = k * (k - 1) * (k - 2) // 6
+        if k == 3:
+            total += weights[r] * kappa[t]
+        elif k > 3:
+            mu = members[lo : lo + k]
+            cumulant = small_cumulants(m, chi, kappa[t : t + n_triples], mu)
+            inside = np.empty(k)
+            for at in range(partner_ptr[r], partner_ptr[r + 1]):
+                nu = members[indptr[partners[at]] : indptr[partners[at] + 1]]
+                for p in range(k):
+                    inside[p] = V[mu[p], nu[p]]
+                _add_vertices(cumulant, alpha * weights[partners[at]], inside, m[nu])
+            total += weights[r] * _partition_excess(cumulant, k)
+        t += n_triples
+    return total
+
+
+@njit(cache=True, nogil=True)
+def small_cumulants(m, chi, kappa, mu):
+    """The cumulant of every subset of μ of at most three members, indexed by bit mask, (2^k,); 0 for the others."""
     k = len(mu)
     out = np.zeros(1 << k)
     t = 0
@@ -124,16 +169,22 @@ def block_cumulants(m, V, chi, kappa, J, mu):
             for s in range(q + 1, k):
                 out[1 << p | 1 << q | 1 << s] = kappa[t]
                 t += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _add_vertices(cumulant, J, inside, outside):
+    """cumulant(B) += J Π_{p∈B} inside_p Π_{p∉B} outside_p for each subset B of four or more members."""
+    k = len(inside)
     for B in range(1, 1 << k):
         size = 0
         vertex = J
         for p in range(k):
-            inside = (B >> p) & 1
-            size += inside
-            vertex *= V[mu[p]] if inside else m[mu[p]]
+            member = (B >> p) & 1
+            size += member
+            vertex *= inside[p] if member else outside[p]
         if size > 3:
-            out[B] = vertex
-    return out
+            cumulant[B] += vertex
 
 
 @njit(cache=True, nogil=True)

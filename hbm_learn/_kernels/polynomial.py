@@ -100,6 +100,26 @@ def third_contract(m, members, indptr, weights, chi_t):
 
 
 @njit(cache=True, nogil=True)
+def third_contract_pairs(m, members, indptr, weights, x_t, y_t):
+    """Gt_pi = Σ_kl T_klp x_ki y_li, shape (n, rows): as ``third_contract``, with two vectors for each i."""
+    n = len(m)
+    G = np.zeros((n, x_t.shape[1]))
+    for r in range(len(indptr) - 1):
+        lo, hi = indptr[r], indptr[r + 1]
+        for p in range(lo, hi):
+            for q in range(p + 1, hi):
+                for s in range(q + 1, hi):
+                    i, j, k = members[p], members[q], members[s]
+                    t = weights[r] * _product_without(m, members, lo, hi, p, q, s)
+                    if t != 0.0:
+                        for a in range(x_t.shape[1]):
+                            G[i, a] += t * (x_t[j, a] * y_t[k, a] + x_t[k, a] * y_t[j, a])
+                            G[j, a] += t * (x_t[i, a] * y_t[k, a] + x_t[k, a] * y_t[i, a])
+                            G[k, a] += t * (x_t[i, a] * y_t[j, a] + x_t[j, a] * y_t[i, a])
+    return G
+
+
+@njit(cache=True, nogil=True)
 def values_on_rows(X, members, indptr, weights):
     """Σ_μ J_μ Π_{i∈μ} x_i for each row of X, shape (N,)."""
     out = np.zeros(X.shape[0])

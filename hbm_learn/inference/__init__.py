@@ -32,8 +32,23 @@ def infer(model: BoltzmannMachine, method: str = "dc", **options: Any) -> Infere
     Parameters
     ----------
     model : BoltzmannMachine
-    method : one of the names in ``METHODS``.
-    **options : of the chosen method; see its function.
+        Of any order, on variables of any kind.
+    method : {"dc", "exact", "naive", "susp", "tap", "adaptive-tap", "gibbs"}
+        The diagonal-consistent mean field by default.
+    **options : dict
+        Of the chosen method; see its function.
+
+    Returns
+    -------
+    InferenceResult
+        Means, covariances, probabilities, ln Z, and whether the method converged.
+
+    Examples
+    --------
+    >>> from hbm_learn import BoltzmannMachine, infer
+    >>> model = BoltzmannMachine([0.1, 0.0, -0.2], {(0, 1): 0.3, (0, 1, 2): -0.1})
+    >>> infer(model, "exact").m.round(3)
+    array([ 0.115,  0.048, -0.2  ])
     """
     function = choose("method", method, METHODS)
     check_options("method", method, function, options)

@@ -1,6 +1,8 @@
 """The equations of naive mean field with diagonal consistency, and their derivatives (Eqs. *_I-SusP_higher-order).
 
-b = h + αF(m) − Λm,   c = d − Λ,   m, V from the site,   χ = (diag(1/V + Λ) − αA(m))⁻¹,   χ_ii = V_i
+β = αF(m) − Λ(m − t),   m, V from the site exp(θ + βφ + ½Λ(φ − t)²),   χ = (diag(1/V + Λ) − αA(m))⁻¹,   χ_ii = V_i
+
+for one column φ at each site; several are in ``block_equations``. With φ = x: b = h + αF(m) − Λm, c = d − Λ.
 """
 
 from __future__ import annotations
@@ -8,11 +10,12 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.sparse.linalg import LinearOperator, gmres
 
+from hbm_learn.consistency import spd_inverse
 from hbm_learn.inference.bordered import BorderedSystem, DenseBordered
-from hbm_learn.inference.equations import Couplings, Sites, SiteState
+from hbm_learn.inference.equations import Couplings
+from hbm_learn.inference.scalar_sites import Sites, SiteState
 from hbm_learn.model import BoltzmannMachine
 
 # Above this size the linear systems are solved by GMRES, whose products cost n², before a factorisation is tried.
@@ -22,30 +25,30 @@ _KRYLOV_TOL = 1e-9
 
 
 class DiagonalConsistency:
-    """The equations in the unknowns u = (β, Λ), β = b + tΛ:
+    """The equations in the unknowns u = (β, Λ):
 
-        R₁ = β + Λ(m − t) − h − αF(m),     R₂ = 1/χ_ii − 1/V_i = Λ_i − α Σ_k A_ik χ_ki/χ_ii
+        R₁ = β + Λ(m − t) − αF(m),     R₂ = 1/χ_ii − 1/V_i = Λ_i − α Σ_k A_ik χ_ki/χ_ii
 
     A point is valid while S = χ⁻¹ is positive definite. With D = diag(√V), S is inverted as DSD = I + ΛV − αDAD, whose
     diagonal stays near 1 when V → 0.
     """
 
     def __init__(self, model: BoltzmannMachine):
-        self.h, self.d = model.h, model.d
+        self.n = model.n_features
         self.sites, self.couplings = Sites(model), Couplings(model)
 
     @property
     def start(self) -> np.ndarray:
         """The solution at α = 0: independent sites."""
-        return np.concatenate([self.h, np.zeros_like(self.h)])
+        return np.zeros(2 * self.n)
 
     @property
     def weights(self) -> np.ndarray:
-        """Units of the arclength: mean squares of β and Λ, in units of the half-width of the alphabet."""
+        """Units of the arclength: mean squares of β and Λ, in units of the half-width of φ."""
         return self.sites.weights
 
     def evaluate(self, u: np.ndarray, alpha: float) -> DCPoint | None:
-        n = len(self.h)
+        n = self.n
         beta, Lambda = u[:n], u[n:]
         s = self.sites.state(beta, Lambda)
         if s is None:
@@ -59,22 +62,6 @@ class DiagonalConsistency:
         if scaled_chi is None:
             return None
         return DCPoint(self, alpha, beta, Lambda, s, A, scaled_chi, log_det)
-
-
-def spd_inverse(matrix: np.ndarray) -> tuple[np.ndarray | None, float]:
-    """(inverse, ln det) of a symmetric matrix by Cholesky, n³ flops; (None, nan) if it is not positive definite.
-
-    The matrix is overwritten.
-    """
-    factor, info = dpotrf(matrix.T, lower=1, overwrite_a=True, clean=0)
-    if info:
-        return None, np.nan
-    log_det = 2.0 * float(np.log(np.diagonal(factor)).sum())
-    inverse = np.tril(dpotri(factor, lower=1, overwrite_c=True)[0])
-    diagonal = np.diagonal(inverse).copy()
-    inverse = inverse + inverse.T
-    inverse.flat[:: len(inverse) + 1] = diagonal
-    return inverse, log_det
 
 
 class DCPoint:
@@ -110,7 +97,7 @@ class DCPoint:
         self.N = scaled_chi * root
         self.N /= (self.ratio * root)[:, None]
         self.reaction = np.einsum("ij,ij->i", A, self.N)  # α Σ_k A_ik χ_ki/χ_ii
-        R1 = beta + Lambda * s.y - problem.h - alpha * self.F
+        R1 = beta + Lambda * s.y - alpha * self.F
         self.R = np.concatenate([R1, Lambda - self.reaction])
 
     @property
@@ -120,10 +107,17 @@ class DCPoint:
         return self.scaled_chi * root * root[:, None]
 
     @property
+    def closed_form(self) -> float:
+        """ln Z without the integral of ``free_energy``: naive + ½ Σ Λ_iV_i − ½ ln det(√V S √V)."""
+        s = self.s
+        p = self.problem
+        return s.value + self.alpha * p.couplings.E(s.m) + 0.5 * p.sites.trace(s) - 0.5 * self.log_det
+
+    @property
     def residual(self) -> float:
-        """The largest of |⟨x⟩_{b,c} − m| and |χ_ii/V_i − 1|, with b, c from the equations for (m, Λ)."""
-        p, s = self.problem, self.s
-        image = p.sites.alphabet.site_moments(p.h + self.alpha * self.F - self.Lambda * s.m, s.c)
+        """The largest of |⟨φ⟩ − m| and |χ_ii/V_i − 1|, the site taken at the β of the equations for (m, Λ)."""
+        s = self.s
+        image = self.problem.sites.moments(self.alpha * self.F - self.Lambda * s.y, self.Lambda)
         return float(max(np.abs(image.m - s.m).max(), np.abs(self.ratio - 1.0).max()))
 
     def bordered(self, row: np.ndarray) -> BorderedSystem:

@@ -2,7 +2,7 @@
 
 Every method has −ln Z = G at its solution, and every G begins with the independent sites and the coupling energy:
 
-    ln Z_naive = Σ_i [ln z_i + (h_i − b_i) m_i − ½(d_i − c_i) v_i] + E(m)    (Eq. NaiveMeanFieldFreeEnergy_higher-order)
+    ln Z_naive = Σ_i [ln z_i − β_i m_i − ½Λ_i⟨(φ_i − t_i)²⟩] + E(m)          (Eq. NaiveMeanFieldFreeEnergy_higher-order)
     ln Z_tap   = ln Z_naive − Φ₂                                             (see ``tap``)
     ln Z_dc    = ln Z_naive + ½ Σ_i Λ_i V_i − ½ ln det(√V S √V) + ∫ …        (Eq. AdaptiveTAPFreeEnergy)
 
@@ -27,13 +27,16 @@ Only the integral needs quadrature, and it vanishes for pairs.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hbm_learn._kernels import cumulants
 from hbm_learn._threads import blas_for
+from hbm_learn.inference.block_equations import BlockPoint
 from hbm_learn.inference.continuation import Path
-from hbm_learn.inference.dc_equations import DCPoint, DiagonalConsistency
-from hbm_learn.inference.equations import SiteState
+from hbm_learn.inference.dc_equations import DCPoint
+from hbm_learn.inference.scalar_sites import SiteState
 
 _RULES = {k: np.polynomial.legendre.leggauss(k) for k in (2, 3)}
 _SHORT_PATH = 4  # steps
@@ -41,29 +44,16 @@ _NODE_TOL = 1e-6
 _BLOCK_SIZE = 2**22  # entries of T held at once
 
 
-def naive_log_partition(h: np.ndarray, d: np.ndarray, s: SiteState, energy: float) -> float:
-    """Σ_i [ln z_i + (h_i − b_i) m_i − ½(d_i − c_i) v_i] + E(m)."""
-    v = s.V + s.m**2
-    return float(np.sum(s.log_z + (h - s.b) * s.m - 0.5 * (d - s.c) * v)) + energy
-
-
-def reaction_log_partition(Lambda: np.ndarray, V: np.ndarray, log_det: float) -> float:
-    """½ Σ_i Λ_i V_i − ½ ln det(√V S √V)."""
-    return 0.5 * float(Lambda @ V) - 0.5 * log_det
-
-
-def closed_form(point: DCPoint) -> float:
-    """ln Z_dc without its integral."""
-    p, s = point.problem, point.s
-    naive = naive_log_partition(p.h, p.d, s, point.alpha * p.couplings.E(s.m))
-    return naive + reaction_log_partition(point.Lambda, s.V, point.log_det)
-
-
-def path_integral(problem: DiagonalConsistency, path: Path) -> np.ndarray:
+def path_integral(problem: Any, path: Path) -> np.ndarray:
     """∫ {g_κ dα − ½αTχ dm} from α = 0 to each point of the path, (len(path.z),); zeros for pairs.
 
     Gauss–Legendre with two nodes in each step of the path, three if the path is short. The nodes are solutions of the
     equations, in the planes that cut the chord of the step at the nodes' abscissae: nothing is interpolated.
+
+    Parameters
+    ----------
+    problem : DiagonalConsistency or BlockConsistency
+    path : Path
     """
     out = np.zeros(len(path.z))
     if problem.couplings.is_pairwise:
@@ -72,13 +62,13 @@ def path_integral(problem: DiagonalConsistency, path: Path) -> np.ndarray:
     for k in range(1, len(path.z)):
         ends = path.z[k - 1], path.z[k]
         slopes = path.tangents[k - 1], path.tangents[k]
-        with blas_for(len(problem.h)):
+        with blas_for(problem.n):
             values = [_integrand(problem, path.weights, ends, slopes, 0.5 * (x + 1.0)) for x in nodes]
         out[k] = out[k - 1] + 0.5 * float(weights @ values)
     return out
 
 
-def _integrand(problem: DiagonalConsistency, weights: np.ndarray, ends: tuple, slopes: tuple, x: float) -> float:
+def _integrand(problem: Any, weights: np.ndarray, ends: tuple, slopes: tuple, x: float) -> float:
     """The integrand per unit of x, the abscissa along the chord (0 and 1 at its ends)."""
     chord = ends[1] - ends[0]
     row = weights * chord
@@ -97,7 +87,9 @@ def _integrand(problem: DiagonalConsistency, weights: np.ndarray, ends: tuple, s
         if np.sqrt((weights * delta) @ delta) <= _NODE_TOL:
             break
         z = z - delta
-    return 0.0 if point is None else _density(point, velocity)
+    if point is None:
+        return 0.0
+    return block_density(point, velocity) if isinstance(point, BlockPoint) else scalar_density(point, velocity)
 
 
 def _hermite(ends: tuple, slopes: list[np.ndarray], x: float) -> np.ndarray:
@@ -105,7 +97,7 @@ def _hermite(ends: tuple, slopes: list[np.ndarray], x: float) -> np.ndarray:
     return (1 + 2 * x) * y * y * ends[0] + x * x * (1 + 2 * y) * ends[1] + x * y * (y * slopes[0] - x * slopes[1])
 
 
-def _density(point: DCPoint, velocity: np.ndarray) -> float:
+def scalar_density(point: DCPoint, velocity: np.ndarray) -> float:
     """g_κ α′ − ½ α Σ_k (Σ_ij T_ijk χ_ij) m′_k for the velocity (β′, Λ′, α′)."""
     s, n = point.s, len(point.ratio)
     members, indptr, weights = point.problem.couplings.higher
@@ -118,11 +110,39 @@ def _density(point: DCPoint, velocity: np.ndarray) -> float:
     return float(excess * velocity[-1] - 0.5 * point.alpha * (trace @ m_dot))
 
 
+def block_density(point: BlockPoint, velocity: np.ndarray) -> float:
+    """The same with several columns at a site, in the model's own functions.
+
+    κ₃ has Σ over sites of (χV⁻¹)_ia (χV⁻¹)_jb (χV⁻¹)_kc ⟨y_a y_b y_c⟩ in place of its first sum, and a vertex the
+    couplings of all columns at the same sites: α Σ_ν J_ν Π_B V_{μν} Π_{ν∖B} m.
+    """
+    sites, couplings, s, n = point.problem.sites, point.problem.couplings, point.s, point.problem.n
+    members, indptr, weights = couplings.own.higher
+    m, chi, V = sites.means(s), sites.covariances(point.chi), sites.covariances(sites.blocks.matrix(s.V))
+    triples, values = cumulants.triples(m, members, indptr, weights)
+    kappa = coupling_cumulants(triples, values, chi, point.alpha)
+    cumulants.add_block_part(kappa, triples, sites.outward(point.regression), sites.column_ptr, *sites.third_moments(s))
+    excess = cumulants.block_closure_excess(
+        m, V, chi, kappa, point.alpha, members, indptr, weights, *couplings.partners
+    )
+    m_dot = sites.outward(sites.response(s, velocity[:n], velocity[n:-1]))
+    trace = cumulants.third_trace(triples, values, chi)
+    return float(excess * velocity[-1] - 0.5 * point.alpha * (trace @ m_dot))
+
+
 def third_cumulants(sites: np.ndarray, values: np.ndarray, chi: np.ndarray, s: SiteState, alpha: float) -> np.ndarray:
     """κ_ijk at tree level on the given triples, (n_triples,).
 
     The coupling part costs the smaller of 18 n_triples² (each pair of triples) and 4n⁴ flops (χT⁽ᵃ⁾χ for each site a).
     """
+    kappa = coupling_cumulants(sites, values, chi, alpha)
+    # μ₃/V³ against χ_ia χ_ja χ_ka, each at most of the order of V_a
+    cumulants.add_site_part(kappa, sites, chi / s.V, s.mu3)
+    return kappa
+
+
+def coupling_cumulants(sites: np.ndarray, values: np.ndarray, chi: np.ndarray, alpha: float) -> np.ndarray:
+    """α Σ_abc T_abc χ_ia χ_jb χ_kc on the given triples, (n_triples,)."""
     n = len(chi)
     kappa = np.zeros(len(sites))
     if 18 * len(sites) ** 2 <= 4 * n**4:
@@ -133,7 +153,4 @@ def third_cumulants(sites: np.ndarray, values: np.ndarray, chi: np.ndarray, s: S
             hi = min(lo + block, n)
             X = chi @ cumulants.third_block(sites, values, lo, hi, n) @ chi
             cumulants.add_coupling_block(kappa, sites, chi[lo:hi], X)
-    kappa *= alpha
-    # μ₃/V³ against χ_ia χ_ja χ_ka, each at most of the order of V_a
-    cumulants.add_site_part(kappa, sites, chi / s.V, s.mu3)
-    return kappa
+    return alpha * kappa

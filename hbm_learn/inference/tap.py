@@ -1,7 +1,7 @@
 """The TAP equations: Plefka's expansion of the Gibbs free energy to second order in the couplings.
 
     G = G_naive + Φ₂,   Φ₂ = −½ [Σ_{i<j} A_ij(m)² V_i V_j + Σ_{i<j<k} J_ijk² V_i V_j V_k]       (order ≤ 3)
-    b = h + F(m) − ∂Φ₂/∂m|_V − Λm,   c = d − Λ,   Λ_i = −2 ∂Φ₂/∂V_i
+    b = h + F(m) − ∂Φ₂/∂m|_V − Λm,   c = d − Λ,   Λ_i = −2 ∂Φ₂/∂V_i           (φ = x; see ``scalar_sites``)
 
 For the p-spin Ising model, in the limit of many spins, the sums over larger subsets cancel what ∂Φ₂/∂m adds, and there
 remains
@@ -21,9 +21,10 @@ from hbm_learn._kernels import cumulants, plefka
 from hbm_learn.inference.bordered import DensePoint
 from hbm_learn.inference.continuation import arrive, path_table
 from hbm_learn.inference.damped import check_solver_options, iterate
-from hbm_learn.inference.equations import Couplings, Sites, SiteState, check_stable
-from hbm_learn.inference.free_energy import naive_log_partition
+from hbm_learn.inference.equations import Couplings, check_scalar, check_stable
+from hbm_learn.inference.fields import outcome
 from hbm_learn.inference.result import InferenceResult
+from hbm_learn.inference.scalar_sites import Sites, SiteState
 from hbm_learn.model import BoltzmannMachine
 
 ONSAGER = ("auto", "plefka", "p-spin")
@@ -39,27 +40,36 @@ def tap(
     damping: float = 0.5,
     max_iter: int = 10_000,
 ) -> InferenceResult:
-    """TAP: second-order Plefka expansion, order ≤ 3 on any alphabet, or the p-spin equation, any order on {−1, 1}.
+    """TAP: second-order Plefka expansion to order 3, or the p-spin equation, any order on {−1, 1}.
+
+    Each variable has one function: two labels, or numbers without powers.
 
     Parameters
     ----------
     model : BoltzmannMachine
-    onsager : "plefka", every second-order term; "p-spin", the Onsager term Λ_i = Σ_k (1 − m_k²) A_ik² alone; "auto"
-        takes "p-spin" for Ising models whose interactions all have one order p ≥ 3, and "plefka" otherwise.
-    tol : bound on the residual, the largest of |⟨x⟩_{b,c} − m| and |Λ − Λ(m, V)|/max(1, Λ).
-    max_evaluations : of the equations, with solver "path".
-    solver : "path" follows the solution from no couplings to the model's; "damped" iterates (m, V).
-    damping, max_iter : weight of the old iterate and number of iterations, with solver "damped".
+    onsager : str
+        "plefka", every second-order term; "p-spin", the Onsager term Λ_i = Σ_k (1 − m_k²) A_ik² alone; "auto" takes
+        "p-spin" for Ising models whose interactions all have one order p ≥ 3, and "plefka" otherwise.
+    tol : float
+        Bound on the residual, the largest of ``|⟨φ⟩ − m|`` and ``|Λ − Λ(m, V)|/max(1, Λ)``.
+    max_evaluations : int
+        Of the equations, with solver "path".
+    solver : str
+        "path" follows the solution from no couplings to the model's; "damped" iterates (m, V).
+    damping, max_iter : float, int
+        Weight of the old iterate and number of iterations, with solver "damped".
 
     Returns
     -------
-    InferenceResult with ``Lambda`` the Onsager coefficients, and ``chi`` = ∂m/∂h, the linear response of the equations.
+    InferenceResult
+        With ``Lambda`` the Onsager coefficients, and ``covariances`` ∂m/∂h, the linear response of the equations.
 
     Notes
     -----
     One evaluation factorises a 2n × 2n matrix, 16n³/3 flops; triples add a product of 2n²P flops, P pairs within them.
     """
     check_solver_options(tol, max_evaluations, solver, damping, max_iter)
+    check_scalar(model, "tap")
     check_stable(model)
     problem = TAPEquations(model, _choose_onsager(model, onsager))
     path = None
@@ -71,12 +81,12 @@ def tap(
         end = arrive(problem, tol=0.01 * tol, max_evaluations=max_evaluations, observe=problem.observe)
         point, path = end.point, path_table(end.path)
         residual, n_iter, status = end.residual, end.n_evaluations, end.status(tol)
-    s = point.s
-    return InferenceResult(
+    return outcome(
+        model,
+        problem.sites,
+        point.s,
+        problem.chi(point),
         method="tap",
-        m=s.m,
-        v=s.V + s.m**2,
-        chi=problem.chi(point),
         log_partition=problem.log_partition(point),
         converged=residual < tol,
         n_iter=n_iter,
@@ -88,14 +98,14 @@ def tap(
 
 
 def _choose_onsager(model: BoltzmannMachine, onsager: str) -> str:
-    ising = model.alphabet.is_binary and model.alphabet.bounds == (-1.0, 1.0)
+    ising = model.space.is_binary and all(np.array_equal(phi, [[-1.0], [1.0]]) for phi in model.space.functions)  # type: ignore[arg-type]
     if onsager not in ONSAGER:
         raise ValueError(f"onsager={onsager!r} is not known; choose one of {', '.join(map(repr, ONSAGER))}.")
     if onsager == "auto":
-        onsager = "p-spin" if ising and model.order >= 3 and len(model.packed.orders) == 1 else "plefka"
+        onsager = "p-spin" if ising and model.order >= 3 and len(model.columns.orders) == 1 else "plefka"
     if onsager == "p-spin" and not ising:
         raise ValueError(
-            f"onsager='p-spin' is the equation of Ising spins, not of {model.alphabet}; "
+            f"onsager='p-spin' is the equation of Ising spins, not of {model.space.alphabet or model.space}; "
             "use onsager='plefka' (order ≤ 3) or method 'dc' (any order)."
         )
     if onsager == "plefka" and model.order > 3:
@@ -130,15 +140,15 @@ class _Reaction:
 
 
 class TAPEquations:
-    """R₁ = β + Λ(m − t) + α²φ(m, V) − h − αF(m),   R₂ = Λ − α²Λ(m, V),   unknowns (β, Λ) as in "dc"."""
+    """R₁ = β + Λ(m − t) + α²φ(m, V) − αF(m),   R₂ = Λ − α²Λ(m, V),   unknowns (β, Λ) as in "dc"."""
 
     def __init__(self, model: BoltzmannMachine, onsager: str):
-        self.h, self.d, self.onsager = model.h, model.d, onsager
+        self.n, self.onsager = model.n_features, onsager
         self.sites, self.couplings = Sites(model), Couplings(model)
 
     @property
     def start(self) -> np.ndarray:
-        return np.concatenate([self.h, np.zeros_like(self.h)])
+        return np.zeros(2 * self.n)
 
     @property
     def weights(self) -> np.ndarray:
@@ -162,13 +172,13 @@ class TAPEquations:
         return _Reaction(Lambda + Lambda3, phi, energy - 0.5 * total, Lambda_V + W, 2.0 * slope, -slope.T, phi_m)
 
     def evaluate(self, u: np.ndarray, alpha: float) -> TAPPoint | None:
-        n = len(self.h)
+        n = self.n
         beta, Lambda = u[:n], u[n:]
         s = self.sites.state(beta, Lambda)
         if s is None:
             return None
         r, F, a2 = self.reaction(s.m, s.V), self.couplings.F(s.m), alpha * alpha
-        R1 = beta + Lambda * s.y + a2 * r.phi - self.h - alpha * F
+        R1 = beta + Lambda * s.y + a2 * r.phi - alpha * F
         R2 = Lambda - a2 * r.Lambda
         R1_m = np.diag(Lambda) - alpha * self.couplings.A(s.m)
         R1_V = np.zeros((n, n))
@@ -181,22 +191,21 @@ class TAPEquations:
         jacobian.flat[:: 2 * n + 1] += 1.0
         jacobian[np.arange(n), np.arange(n, 2 * n)] += s.y
         d_alpha = np.concatenate([2.0 * alpha * r.phi - F, -2.0 * alpha * r.Lambda])
-        image = self.sites.alphabet.site_moments(s.b - R1, s.c)
-        residual = float(max(np.abs(image.m - s.m).max(), np.abs(R2 / np.maximum(1.0, np.abs(Lambda))).max()))
+        image = self.sites.mean(beta - R1, Lambda)
+        residual = float(max(np.abs(image - s.m).max(), np.abs(R2 / np.maximum(1.0, np.abs(Lambda))).max()))
         energy = self.couplings.E(s.m)
         return TAPPoint(np.concatenate([R1, R2]), jacobian, d_alpha, alpha, s, Lambda, energy, r.energy, residual)
 
     def log_partition(self, point: TAPPoint) -> float:
-        naive = naive_log_partition(self.h, self.d, point.s, point.alpha * point.energy)
-        return naive - point.alpha**2 * point.reaction_energy
+        return point.s.value + point.alpha * point.energy - point.alpha**2 * point.reaction_energy
 
     def observe(self, point: TAPPoint) -> tuple[float, float]:
         """ln Z and the root mean square of m, for ``InferenceResult.path``."""
-        return self.log_partition(point), float(np.sqrt(np.mean(point.s.m**2)))
+        return self.log_partition(point), self.sites.size(point.s)
 
     def chi(self, point: TAPPoint) -> np.ndarray:
         """∂m/∂h = V ∂β/∂h + (∂m/∂Λ) ∂Λ/∂h; its symmetric part, as the p-spin equation is no gradient."""
-        n, s = len(self.h), point.s
+        n, s = self.n, point.s
         field = np.eye(2 * n, n)
         try:
             response = np.linalg.solve(point.jacobian, field)
@@ -208,18 +217,18 @@ class TAPEquations:
     # ------------------------------------------------------------------ damped iteration in x = (m, V)
 
     def first_moments(self) -> np.ndarray:
-        s = self.sites.moments(self.h)
+        s = self.sites.moments(np.zeros(self.n), np.zeros(self.n))
         return np.concatenate([s.m, s.V])
 
     def parameters(self, x: np.ndarray) -> np.ndarray:
         """(β, Λ) of the equations at (m, V)."""
-        n = len(self.h)
+        n = self.n
         m, V = x[:n], x[n:]
         r = self.reaction(m, V)
-        return np.concatenate([self.h + self.couplings.F(m) - r.phi - r.Lambda * (m - self.sites.t), r.Lambda])
+        return np.concatenate([self.couplings.F(m) - r.phi - r.Lambda * (m - self.sites.t), r.Lambda])
 
     def step(self, x: np.ndarray) -> tuple[np.ndarray, float]:
-        n = len(self.h)
+        n = self.n
         u = self.parameters(x)
         s = self.sites.state(u[:n], u[n:])
         if s is None:
