@@ -6,31 +6,37 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, datasets, sample
+from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, Nominal, datasets, invert, sample
 from hbm_learn.data.samples import Samples
-from hbm_learn.inversion import refinement
-from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.composite import pseudolikelihood, sandwich
-from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.result import InversionResult
+from hbm_learn.inversion.composite.fit import CompositeFit
+from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.inversion.prior import Prior, learn
+from hbm_learn.inversion.result import Fit
+from hbm_learn.terms import all_terms
 
 N = 30
 EVERYTHING = Interactions.upto(3, N)  # 4495 couplings: errors come from probes
 TRIPLETS = EVERYTHING.slice(3)
 
 
-def fit_pairwise_data(n_samples: int, alpha: dict[int, float], seed: int) -> InversionResult:
+def prepare(samples: Samples) -> CompositeFit:
+    """In the user's coding."""
+    return pseudolikelihood.prepare(samples, Parameters(samples.space, EVERYTHING, "free", samples.frequencies))
+
+
+def fit_pairwise_data(n_samples: int, alpha: dict[int, float], seed: int) -> Fit:
     """Triplets fitted to data that have none."""
     X = sample(datasets.make_sk(N, 0.3, h_std=0.1, random_state=seed), n_samples, random_state=seed)
     samples = Samples.check(X, (-1, 1))
-    start = diagonal.invert(Moments.from_samples(samples, order=3), EVERYTHING, alpha)
-    return pseudolikelihood.fit(samples, EVERYTHING, start.model, Prior(alpha), random_state=seed)
+    start = invert(Moments.from_samples(samples, order=3), EVERYTHING, alpha=alpha)
+    return prepare(samples).fit(Prior(alpha), start.model, random_state=seed)
 
 
 def excess(n_samples: int, alpha: float) -> float:
     """Σ Ĵ² of absent triplets over the sum of the squares of their sampling errors."""
     found = [fit_pairwise_data(n_samples, {2: N / 0.09 if alpha else 0.0, 3: alpha}, seed) for seed in range(3)]
-    squares = [(r.model.weights[TRIPLETS] ** 2).sum() / (r.sampling_errors[TRIPLETS] ** 2).sum() for r in found]
+    squares = [(r.weights[TRIPLETS] ** 2).sum() / r.sampling[N:][TRIPLETS].sum() for r in found]
     return float(np.mean(squares))
 
 
@@ -40,6 +46,24 @@ def excess(n_samples: int, alpha: float) -> float:
 def test_sampling_errors_are_those_of_absent_triplets(n_samples: int, alpha: float) -> None:
     """From an order that the prior all but switches off to none; 10⁴ rows are more than the Hessian takes."""
     assert excess(n_samples, alpha) == pytest.approx(1.0, abs=0.07)
+
+
+@pytest.mark.parametrize(("n_samples", "alpha"), [(3000, 0.0), (3000, 1000.0), (10_000, 0.0)])
+def test_sampling_errors_of_labels_are_those_of_absent_pairs(n_samples: int, alpha: float) -> None:
+    """25 variables of four labels have three columns each, which share the leverage of a row."""
+    ratios = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.choice(4, n_samples, p=rng.dirichlet(np.full(4, 8.0))) for _ in range(25)])
+        samples = Samples.check(X, [Nominal(0, 1, 2, 3)] * 25)
+        space = samples.space.standard(samples.frequencies)
+        parameters = Parameters(space, all_terms(2, space), "free", samples.frequencies)
+        fit = pseudolikelihood.prepare(samples, parameters).fit(Prior({2: alpha}), random_state=seed)
+        assert fit.covariance is None  # 2775 parameters
+        ratios.append((fit.weights**2).sum() / fit.sampling[parameters.n_own :].sum())
+        z = (fit.free / np.sqrt(fit.free_variance))[parameters.n_own :]
+        assert np.mean(z**2) == pytest.approx(1.0, abs=0.1)
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.05)
 
 
 def test_leverage_is_what_makes_them_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,12 +80,18 @@ def test_tests_of_absent_couplings_on_bits() -> None:
         weights = 0.5 * rng.normal(size=len(sizes)) * (rng.random(len(sizes)) < np.where(sizes == 2, 0.3, 0.02))
         truth = BoltzmannMachine.from_packed(rng.normal(-1.0, 0.3, N), EVERYTHING, weights, alphabet=(0, 1))
         samples = Samples.check(sample(truth, 10_000, random_state=seed), (0, 1))
-        result = refinement.fit(Moments.from_samples(samples, order=3), samples, EVERYTHING, refine="pseudolikelihood")
-        assert result.z is not None
-        shrunk = result.model.weights / result.sampling_errors
+        prepared = prepare(samples)
+
+        def fit(alpha: dict[int, float], last: Fit | None, prepared: CompositeFit = prepared) -> Fit:
+            return prepared.fit(Prior(alpha), None if last is None else last.theta)
+
+        result = learn(fit, {2: 10.0, 3: 100.0}, samples.n_samples)
+        assert result.free is not None
+        z = (result.free / np.sqrt(result.free_variance))[N:]
+        shrunk = (result.theta / np.sqrt(result.sampling))[N:]
         for k in (2, 3):
             absent = (sizes == k) & (weights == 0.0)
-            found[k].append(np.array([result.z[absent], shrunk[absent]]))
+            found[k].append(np.array([z[absent], shrunk[absent]]))
     for k, (z, shrunk) in ((k, np.concatenate(values, axis=1)) for k, values in found.items()):
         assert np.sqrt(np.mean(z**2)) == pytest.approx(1.0, abs=0.06)
         assert 0.04 < np.mean(np.abs(z) > 1.96) < 0.065

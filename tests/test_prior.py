@@ -6,14 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fits import likelihood_fit
 from oracle import random_model
 from scipy import optimize
 
 from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
 from hbm_learn.inversion.closed_form import diagonal
-from hbm_learn.inversion.likelihood import fit as likelihood
+from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import FLOOR, Prior, check_alpha, learn, update
-from hbm_learn.inversion.result import InversionResult
+from hbm_learn.inversion.result import Fit
+from hbm_learn.space import Space
 from hbm_learn.states import StateTable
 
 
@@ -23,7 +25,8 @@ def fitter(moments: Moments, interactions: Interactions):
 
     def fit(alpha, previous):
         asked.append(alpha)
-        return likelihood.fit(moments, interactions, previous and previous.model, Prior(alpha))
+        start = None if previous is None else previous.parameters.model(previous.theta)
+        return likelihood_fit(moments, interactions, start, Prior(alpha))
 
     return fit, asked
 
@@ -34,13 +37,13 @@ def data(model: BoltzmannMachine, n_samples: int, seed: int = 0) -> Moments:
 
 def log_evidence(moments: Moments, interactions: Interactions, alpha: dict[int, float]) -> float:
     """ln ∫ P(data | θ) P(J | α) dθ by Laplace's method, up to a constant."""
-    result = likelihood.fit(moments, interactions, None, Prior(alpha))
-    table = StateTable(result.model)
-    M, J = moments.n_samples, result.model.weights
+    result = likelihood_fit(moments, interactions, None, Prior(alpha))
+    table = StateTable(result.parameters.model(result.theta))
+    M, J = moments.n_samples, result.weights
     t = np.concatenate([moments.mean, moments.moments(interactions)])
-    value = np.concatenate([result.model.h, J]) @ t - table.log_partition
+    value = result.theta @ t - table.log_partition
     precision = np.array([alpha[len(mu)] for mu in interactions.tuples])
-    H = M * table.fisher(interactions) + np.diag(np.r_[np.zeros(len(result.model.h)), precision])
+    H = M * table.fisher(result.parameters) + np.diag(np.r_[np.zeros(moments.n_features), precision])
     return M * value + 0.5 * (np.log(precision).sum() - precision @ J**2 - np.linalg.slogdet(H)[1])
 
 
@@ -65,16 +68,23 @@ def test_bad_alpha_is_named(bad):
         check_alpha(bad, 3)
 
 
+def bare_fit(interactions: Interactions, J: np.ndarray, errors: np.ndarray, alpha: dict, kept, noise) -> Fit:
+    """A fit of couplings alone, whose own parameters play no part."""
+    n = interactions.n_features
+    parameters = Parameters(Space.of((-1, 1), n), interactions, "free", [np.full(2, 0.5)] * n)
+    theta, variance = np.r_[np.zeros(n), J], np.r_[np.zeros(n), errors**2]
+    return Fit("bare", parameters, theta, variance, variance, kept, noise, dict(alpha))
+
+
 def gaussian_fitter(interactions: Interactions, y: np.ndarray, precision: np.ndarray):
     """A fit whose evidence is known: y ~ N(J, precision⁻¹)."""
 
     def fit(alpha, previous):
         A = np.diag([alpha[len(mu)] for mu in interactions.tuples])
         S = np.linalg.inv(precision + A)
-        errors, sampling, n = np.sqrt(np.diag(S)), np.sqrt(np.diag(S @ precision @ S)), interactions.n_features
-        model = BoltzmannMachine.from_packed(np.zeros(n), interactions, S @ precision @ y)
+        errors, sampling = np.sqrt(np.diag(S)), np.sqrt(np.diag(S @ precision @ S))
         kept = 1.0 - np.diag(A) * (errors**2 + sampling**2)
-        return InversionResult("gaussian", model, errors, np.zeros(n), sampling, dict(alpha), kept, sampling**2)
+        return bare_fit(interactions, S @ precision @ y, errors, alpha, kept, sampling**2)
 
     return fit
 
@@ -124,24 +134,24 @@ def test_errors_allow_for_an_uncertain_prior(tau):
     fit = gaussian_fitter(interactions, y, np.linalg.inv(Sigma))
     found = learn(fit, {2: 1.0, 3: 1.0}, tol=1e-4)
     expected = fit({2: 1 / means[0], 3: 1 / means[1]}, None)
-    ratio = found.standard_errors / expected.standard_errors
+    ratio = np.sqrt(found.errors2 / expected.errors2)
     assert ((ratio > 0.85) & (ratio < 1.35)).all()
-    plain = fit(found.alpha, None).standard_errors
-    assert (found.standard_errors >= plain).all()
+    plain = np.sqrt(fit(found.alpha, None).errors2)
+    assert (np.sqrt(found.errors2) >= plain).all()
     if found.alpha[2] > 1e4:  # the negative control: here the evidence is largest without pairs
-        assert (ratio * plain / found.standard_errors)[interactions.slice(2)].max() < 0.5
+        assert (ratio * plain / np.sqrt(found.errors2))[interactions.slice(2)].max() < 0.5
 
 
 def test_learnt_alpha_maximises_the_evidence_of_a_likelihood():
     """By Laplace's method; MacKay leaves out how F moves with α, so look as far as that matters."""
     model = random_model(7, 3, (-1, 1), 0.7, seed=2)
     moments = data(model, 5000)
-    fit, _ = fitter(moments, model.packed)
+    fit, _ = fitter(moments, model.columns)
     found = learn(fit, {2: 1.0, 3: 1.0}).alpha
-    best = log_evidence(moments, model.packed, found)
+    best = log_evidence(moments, model.columns, found)
     for k in (2, 3):
         for factor in (0.5, 2.0):
-            assert log_evidence(moments, model.packed, {**found, k: factor * found[k]}) < best
+            assert log_evidence(moments, model.columns, {**found, k: factor * found[k]}) < best
 
 
 def test_the_fixed_point_is_mackays_and_does_not_depend_on_the_start():
@@ -150,13 +160,13 @@ def test_the_fixed_point_is_mackays_and_does_not_depend_on_the_start():
     moments = data(model, 3000)
     found = []
     for start in (1e-2, 1.0, 1e6):
-        fit, asked = fitter(moments, model.packed)
+        fit, asked = fitter(moments, model.columns)
         result = learn(fit, {2: start, 3: start}, tol=1e-5)
         assert len(asked) < 15
         plain = fit(result.alpha, result)
         for k, again in update(plain).items():
-            where = model.packed.slice(k)
-            J2, s2 = plain.model.weights[where] ** 2, plain.standard_errors[where] ** 2
+            where = model.columns.slice(k)
+            J2, s2 = plain.weights[where] ** 2, plain.errors2[where]
             mackay = np.sum(1 - plain.alpha[k] * s2) / J2.sum()
             np.testing.assert_allclose([again, mackay], plain.alpha[k], rtol=1e-3)
         found.append([result.alpha[2], result.alpha[3]])
@@ -171,31 +181,31 @@ def test_an_absent_order_is_switched_off():
         interactions = Interactions.upto(3, 8)
         fit, asked = fitter(moments, interactions)
         result = learn(fit, diagonal.invert(moments, interactions).alpha)
-        flat = likelihood.fit(moments, interactions, None, Prior({2: 0.0, 3: 0.0}))
+        flat = likelihood_fit(moments, interactions, None, Prior({2: 0.0, 3: 0.0}))
         triplets = interactions.slice(3)
-        kept = np.linalg.norm(result.model.weights[triplets]) / np.linalg.norm(flat.model.weights[triplets])
+        kept = np.linalg.norm(result.weights[triplets]) / np.linalg.norm(flat.weights[triplets])
         assert kept < 0.35
         off += kept < 0.02
         pairs = interactions.slice(2)
-        assert np.linalg.norm(result.model.weights[pairs]) > 0.8 * np.linalg.norm(flat.model.weights[pairs])
+        assert np.linalg.norm(result.weights[pairs]) > 0.8 * np.linalg.norm(flat.weights[pairs])
         assert len(asked) <= 15
     assert off >= 2  # noise alone favours a positive variance in about half of the data sets
 
 
 def test_an_order_that_the_start_takes_for_absent_comes_back():
     model = random_model(8, 3, (-1, 1), 0.8, seed=5)
-    fit, _ = fitter(data(model, 20_000), model.packed)
+    fit, _ = fitter(data(model, 20_000), model.columns)
     usual, from_off = learn(fit, {2: 1.0, 3: 1.0}), learn(fit, {2: 1.0, 3: 1e9})
-    np.testing.assert_allclose(from_off.model.weights, usual.model.weights, atol=2e-3)
+    np.testing.assert_allclose(from_off.weights, usual.weights, atol=2e-3)
 
 
 def test_exact_moments_need_no_prior():
     model = random_model(5, 3, (-1, 1), 0.6, seed=6)
     table = StateTable(model)
     moments = Moments.from_distribution(table.states(np.arange(32)), table.p, 3, (-1, 1))
-    fit, _ = fitter(moments, model.packed)
-    result = learn(fit, diagonal.invert(moments, model.packed).alpha)
-    np.testing.assert_allclose(result.model.weights, model.weights, atol=1e-8)
+    fit, _ = fitter(moments, model.columns)
+    result = learn(fit, diagonal.invert(moments, model.columns).alpha)
+    np.testing.assert_allclose(result.weights, model.weights, atol=1e-8)
 
 
 @pytest.mark.parametrize("fixed", [0.0, 5.0])
@@ -204,12 +214,11 @@ def test_learning_is_bounded_whatever_the_fits_say(fixed):
     interactions, rounds = Interactions.upto(3, 4), []
     rng = np.random.default_rng(0)
 
-    def fit(alpha: dict[int, float], previous: InversionResult | None) -> InversionResult:
+    def fit(alpha: dict[int, float], previous: Fit | None) -> Fit:
         rounds.append(alpha)
         J, errors = fixed * rng.normal(size=len(interactions)), rng.uniform(0.0, 1.0, len(interactions))
-        model = BoltzmannMachine.from_packed(np.zeros(4), interactions, J)
         kept, noise = rng.uniform(0.0, 1.0, (2, len(interactions)))
-        return InversionResult("none", model, errors, np.zeros(4), errors, alpha, kept, noise)
+        return bare_fit(interactions, J, errors, alpha, kept, noise)
 
     result = learn(fit, {2: 1.0, 3: 1.0}, max_rounds=12)
     assert len(rounds) <= 13
@@ -226,7 +235,7 @@ def test_data_on_the_boundary_have_finite_couplings(order):
     fit, asked = fitter(moments, interactions)
     result = learn(fit, diagonal.invert(moments, interactions).alpha)
     assert result.converged, result.status
-    assert np.abs(result.model.weights).max() < 20
+    assert np.abs(result.weights).max() < 20
     assert len(asked) <= 31
 
 

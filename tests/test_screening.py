@@ -1,69 +1,34 @@
-"""Interaction screening against brute force: derivatives, exact recovery; graphs that mean field does not find."""
+"""Interaction screening: exact recovery; graphs that mean field does not find; ``test_composite`` has derivatives."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle import ALPHABETS, distribution, random_model
+from composite_oracle import GAUGES, KINDS, check, draw, flat, parameters_of, random_theta
+from oracle import ALPHABETS, SPACES, all_states, distribution, random_mixed, random_model
 
-from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
+from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, invert, sample
 from hbm_learn._kernels import conditional
 from hbm_learn.data.samples import Samples
-from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.composite import screening
-from hbm_learn.inversion.composite.objective import Curvature, DenseCurvature, Objective
+from hbm_learn.inversion.composite.losses import Outputs
+from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import Prior
+from hbm_learn.inversion.result import Fit
 
 LOSSES = list(screening.LOSSES)
 
 
-def flat(alpha: float = 0.0, l1_ratio: float = 0.0) -> Prior:
-    return Prior(dict.fromkeys(range(2, 6), alpha), l1_ratio)
+def fit(  # type: ignore[no-untyped-def]
+    samples: Samples, columns: Interactions, prior: Prior, start: object = None, loss: str = "logrise", **options
+) -> Fit:
+    """In the user's coding."""
+    parameters = Parameters(samples.space, columns, "quadratic", samples.frequencies)
+    return screening.prepare(samples, parameters, loss=loss).fit(prior, start, **options)
 
 
-def brute(X: np.ndarray, weights: np.ndarray, model: BoltzmannMachine, loss: str) -> float:
-    """Σ_i S_i or Σ_i ln S_i, one row at a time: the part of −H(x) that x_i enters, less its mean over values of x_i."""
-    nodes, S = model.alphabet.nodes, np.zeros(model.n_features)
-    for x, w in zip(X.astype(float), weights / weights.sum()):
-        for i in range(model.n_features):
-            energies = []
-            for a in nodes:
-                y = x.copy()
-                y[i] = a
-                part = model.h[i] * a - 0.5 * model.d[i] * a * a
-                part += sum(J * np.prod(y[list(mu)]) for mu, J in model.couplings().items() if i in mu)
-                energies.append(part)
-            at = int(np.searchsorted(nodes, x[i]))
-            S[i] += w * np.exp(-(energies[at] - np.mean(energies)))
-    return float(np.log(S).sum() if loss == "logrise" else S.sum())
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("name", ALPHABETS)
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("dense", [True, False])
-def test_value_gradient_and_hessian(loss: str, name: str, order: int, dense: bool) -> None:
-    rng = np.random.default_rng(order)
-    n, alphabet = 5, ALPHABETS[name]
-    interactions = Interactions.upto(order, n)
-    if not dense:
-        interactions = Interactions.from_tuples([mu for mu in interactions.tuples if sum(mu) % 5 == 1], n)
-    X, weights = rng.choice(alphabet, size=(30, n)), rng.uniform(0.1, 2.0, 30)
-    composite = screening.prepare(Samples.check(X, alphabet, weights), interactions, loss=loss).composite
-    objective = Objective(composite, np.zeros(composite.n_params))
-    theta = rng.normal(0, 0.1, composite.n_params)
-    value, gradient = objective.value_gradient(theta)
-    assert value == pytest.approx(brute(X, weights, composite.model(theta), loss), rel=1e-11, abs=1e-11)
-
-    step, direction = 1e-5, rng.normal(size=len(theta))
-    up, down = objective.value_gradient(theta + step * direction), objective.value_gradient(theta - step * direction)
-    slope = (up[0] - down[0]) / (2 * step)
-    size = np.abs(gradient).sum()
-    assert gradient @ direction == pytest.approx(slope, rel=1e-6, abs=1e-7 * size)
-    product = Curvature(objective, theta).product(direction)
-    np.testing.assert_allclose(product, (up[1] - down[1]) / (2 * step), rtol=1e-5, atol=1e-6 * np.abs(product).max())
-    matrix = DenseCurvature(objective, theta).product(direction)
-    np.testing.assert_allclose(matrix, product, rtol=1e-9, atol=1e-9 * np.abs(product).max())
+def couplings(result: Fit) -> BoltzmannMachine:
+    return result.parameters.model(result.theta)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -74,54 +39,56 @@ def test_exact_distribution_recovers_the_model(loss: str, name: str, order: int)
     two = len(alphabet) == 2
     model = random_model(6 if two else 4, order, alphabet, 0.6, seed=order, d=0.0 if two else 0.3)
     states, p, _ = distribution(model)
-    samples = Samples.check(states, alphabet, p)
-    result = screening.fit(samples, model.packed, None, flat(), loss=loss, tol=1e-13)
+    result = fit(Samples.check(states, alphabet, p), model.columns, flat(), loss=loss, tol=1e-13)
     assert result.converged
-    np.testing.assert_allclose(result.model.weights, model.weights, atol=1e-6)
-    np.testing.assert_allclose(result.model.h, model.h, atol=1e-6)
-    np.testing.assert_allclose(result.model.d, model.d, atol=1e-6)
+    found = couplings(result)
+    np.testing.assert_allclose(found.weights, model.weights, atol=1e-6)
+    np.testing.assert_allclose(found.h, model.h, atol=1e-6)
+    np.testing.assert_allclose(found.d, model.d, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("gauge", GAUGES)
+@pytest.mark.parametrize("name", SPACES)
+def test_exact_distribution_recovers_mixed_models(loss: str, name: str, gauge: str) -> None:
+    model = random_mixed(SPACES[name], 2, 0.6, seed=1)
+    _, p, _ = distribution(model)
+    samples = check(all_states(model), SPACES[name], p)
+    parameters = parameters_of(samples, 2, gauge)
+    result = screening.prepare(samples, parameters, loss=loss).fit(flat(), tol=1e-14)
+    assert result.converged, result.status
+    np.testing.assert_allclose(result.theta, parameters.pack(model), atol=1e-5)
 
 
 def test_without_centring_it_would_not_be_consistent(monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model(5, 2, (0, 1), 1.5, seed=3, d=0.0)
     states, p, _ = distribution(model)
 
-    def uncentred(codes, F, d, values, weights, first, second):  # type: ignore[no-untyped-def]
-        x = values[codes]
+    def uncentred(codes, F, width, weights, first, second):  # type: ignore[no-untyped-def]
+        x = codes * width
         loss = np.exp(-F * x)
-        first[0] = -x * loss
+        first[...] = -x * loss
         if len(second):
-            second[0] = x * x * loss
+            second[...] = x * x * loss
         return loss @ weights
 
-    monkeypatch.setattr(conditional, "screen", uncentred)
-    result = screening.fit(Samples.check(states, (0, 1), p), model.packed, None, flat(), tol=1e-10)
-    assert not np.allclose(result.model.weights, model.weights, atol=0.05)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_weights_are_repeated_rows(loss: str) -> None:
-    rng = np.random.default_rng(4)
-    X, times = rng.choice([-1, 1], size=(200, 4)), rng.integers(0, 4, 200)
-    pairs = Interactions.upto(2, 4)
-    repeated = Samples.check(np.repeat(X, times, axis=0), (-1, 1))
-    a = screening.fit(Samples.check(X, (-1, 1), times), pairs, None, flat(), loss=loss, tol=1e-14)
-    b = screening.fit(repeated, pairs, None, flat(), loss=loss, tol=1e-14)
-    np.testing.assert_allclose(a.model.weights, b.model.weights, atol=1e-8)
+    monkeypatch.setattr(conditional, "screen_binary", uncentred)
+    result = fit(Samples.check(states, (0, 1), p), model.columns, flat(), tol=1e-10)
+    assert not np.allclose(result.weights, model.weights, atol=0.05)
 
 
 def test_affine_change_of_alphabet() -> None:
     model = random_model(6, 3, (-1, 1), 0.6, seed=5, d=0.0)
     X = sample(model, 3000, method="exact", random_state=0)
     everything = Interactions.upto(3, 6)
-    spins = screening.fit(Samples.check(X, (-1, 1)), everything, None, flat(), tol=1e-13)
-    bits = screening.fit(Samples.check((X + 1) // 2, (0, 1)), everything, None, flat(), tol=1e-13)
-    np.testing.assert_allclose(bits.model.with_alphabet((-1, 1)).weights, spins.model.weights, atol=1e-7)
+    spins = fit(Samples.check(X, (-1, 1)), everything, flat(), tol=1e-13)
+    bits = fit(Samples.check((X + 1) // 2, (0, 1)), everything, flat(), tol=1e-13)
+    np.testing.assert_allclose(couplings(bits).with_alphabet((-1, 1)).weights, spins.weights, atol=1e-7)
 
 
 def finds_graph(weights: np.ndarray, pairs: Interactions, truth: BoltzmannMachine) -> bool:
     """Whether the largest couplings are those of the graph."""
-    largest = np.argsort(-np.abs(weights))[: len(truth.packed)]
+    largest = np.argsort(-np.abs(weights))[: len(truth.columns)]
     return {pairs.tuples[r] for r in largest} == set(truth.interactions)
 
 
@@ -131,11 +98,11 @@ def test_finds_strong_graphs_that_mean_field_does_not(loss: str) -> None:
     for seed in range(20, 28):
         truth = datasets.make_lattice((4, 4), 1.1, random_state=seed)
         samples = Samples.check(sample(truth, M, method="exact", random_state=seed), (-1, 1))
-        mean_field = diagonal.invert(Moments.from_samples(samples, order=2), pairs, 0.0)
-        screened = screening.fit(samples, pairs, mean_field.model, flat(0.3 * np.sqrt(M), 1.0), loss=loss)
+        mean_field = invert(Moments.from_samples(samples, order=2), pairs, alpha=0.0).model
+        screened = fit(samples, pairs, flat(0.3 * np.sqrt(M), 1.0), mean_field, loss=loss)
         assert screened.converged
-        assert (screened.model.weights == 0.0).any()
-        found += [finds_graph(result.model.weights, pairs, truth) for result in (mean_field, screened)]
+        assert (screened.weights == 0.0).any()
+        found += [finds_graph(weights, pairs, truth) for weights in (mean_field.weights, screened.weights)]
     assert found[0] <= 4
     assert found[1] >= 7
 
@@ -150,10 +117,10 @@ def test_intervals_cover(strength: float, order: int, loss: str) -> None:
     X = np.asarray(sample(model, M * n_sets, method="exact", random_state=1)).reshape(n_sets, M, -1)
     z = []
     for rows in X:
-        result = screening.fit(Samples.check(rows, (-1, 1)), model.packed, None, flat(), loss=loss)
-        z.append((result.model.weights - model.weights) / result.standard_errors)
-    for k in model.packed.orders:
-        size = np.abs(np.array(z)[:, model.packed.slice(k)])
+        result = fit(Samples.check(rows, (-1, 1)), model.columns, flat(), loss=loss)
+        z.append((result.weights - model.weights) / np.sqrt(result.posterior[8:]))
+    for k in model.columns.orders:
+        size = np.abs(np.array(z)[:, model.columns.slice(k)])
         assert 0.93 <= np.mean(size < 1.959964) <= 0.97
         assert not 0.93 <= np.mean(1.25 * size < 1.959964) <= 0.97  # errors a fifth too small are noticed
 
@@ -161,23 +128,31 @@ def test_intervals_cover(strength: float, order: int, loss: str) -> None:
 def test_unknown_loss_is_refused() -> None:
     samples = Samples.check(np.random.default_rng(0).choice([-1, 1], size=(20, 3)), (-1, 1))
     with pytest.raises(ValueError, match="logrise"):
-        screening.fit(samples, Interactions.upto(2, 3), None, flat(), loss="log-rise")
+        fit(samples, Interactions.upto(2, 3), flat(), loss="log-rise")
 
 
-@pytest.mark.parametrize("values", [(-1.0, 1.0), (0.0, 1.0), (-1.0, 0.0, 1.0), (0.0, 1.0, 2.0, 3.0)])
-def test_kernel_and_its_twin(values: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("name", KINDS)
+def test_kernels_and_their_twin(name: str) -> None:
     rng = np.random.default_rng(6)
-    a = np.array(values)
-    n, R, terms = 3, 8, 1 if len(a) == 2 else 2
-    codes = rng.integers(0, len(a), (n, R)).astype(np.uint8)
-    F, d, w = rng.normal(size=(n, R)), rng.normal(size=n), rng.random(R)
-    first, second = np.empty((terms, n, R)), np.empty((terms * (terms + 1) // 2, n, R))
-    losses = conditional.screen(codes, F, d, a, w, first, second)
-    g = np.stack([a - a.mean(), -0.5 * (a**2 - (a**2).mean())])[:terms, codes]
-    parameters = np.stack([F, np.broadcast_to(d[:, None], F.shape)])[:terms]
-    loss = np.exp(-(parameters * g).sum(axis=0))
-    np.testing.assert_allclose(losses, loss @ w, rtol=1e-12)
-    np.testing.assert_allclose(first, -g * loss, rtol=1e-12)
-    pairs = [(0, 0)] if terms == 1 else [(0, 0), (0, 1), (1, 1)]
-    for k, (s, t) in enumerate(pairs):
-        np.testing.assert_allclose(second[k], g[s] * g[t] * loss, rtol=1e-12)
+    samples = check(draw(KINDS[name], 20, rng), KINDS[name])
+    parameters = parameters_of(samples, 2, "uncentred")
+    losses = screening.prepare(samples, parameters).composite.losses
+    space, outputs, R = parameters.space, Outputs(parameters), 8
+    codes = np.stack([rng.integers(0, q, R) for q in space.sizes]).astype(np.uint8)
+    F, theta, w = rng.normal(size=(space.n_columns, R)), random_theta(parameters, rng, 1.0), rng.random(R)
+    total, first, second = losses(codes, F, losses.base(theta), w, True)
+    without = losses(codes, F, losses.base(theta), w, False)
+    np.testing.assert_array_equal(without[1], first)
+    assert not len(without[2])
+    eta = np.concatenate([F, np.repeat(theta[outputs.extra_params, None], R, axis=1)])
+    for i, O in enumerate(parameters.own):
+        mine = outputs.index[outputs.ptr[i] : outputs.ptr[i + 1]]
+        g = (O - O.mean(axis=0))[codes[i]]
+        loss = np.exp(-(g.T * eta[mine]).sum(axis=0))
+        assert total[i] == pytest.approx(loss @ w, rel=1e-12)
+        np.testing.assert_allclose(first[mine], -g.T * loss, rtol=1e-12, atol=1e-12 * loss.max())
+        for r in range(R):
+            expected = np.outer(g[r], g[r]) * loss[r]
+            np.testing.assert_allclose(
+                second[outputs.pairs_of(i), r], expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max()
+            )

@@ -1,1 +1,225 @@
-"""Inversion: moments or samples → model. One method a file; ``refinement`` is their registry."""
+"""Inversion: moments or samples → model. The closed form, and what removes its bias.
+
+    moments ──► closed form ──► likelihood                        (from moments)
+                            └─► pseudolikelihood, screening       (from samples)
+
+This registry is all that the methods share with the user. Refinements are imported when one is asked for, so that the
+closed form loads no sampler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from hbm_learn._validation import check_options, choose
+from hbm_learn.data.moments import Moments
+from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.parameters import SITES, Parameters
+from hbm_learn.inversion.prior import Prior, check_alpha, elastic, learn
+from hbm_learn.inversion.result import Fit, InversionResult, in_coding
+from hbm_learn.space import Space
+from hbm_learn.terms import all_terms, columns_of, is_closed
+
+if TYPE_CHECKING:
+    from hbm_learn.data.samples import Samples
+
+__all__ = ["METHODS", "Fit", "InversionResult", "choose_refinement", "fit", "invert"]
+
+# refine="auto" takes the exact likelihood up to this many states.
+MAX_LIKELIHOOD_STATES = 2**20
+
+
+def _likelihood(moments: Moments, parameters: Parameters, n_jobs: int | None) -> Callable[..., Fit]:
+    from hbm_learn.inversion.likelihood.fit import fit
+
+    return lambda prior, start, **options: fit(moments, parameters, start, prior, n_jobs=n_jobs, **options)
+
+
+def _pseudolikelihood(samples: Samples, parameters: Parameters, n_jobs: int | None) -> Callable[..., Fit]:
+    from hbm_learn.inversion.composite import pseudolikelihood
+
+    return pseudolikelihood.prepare(samples, parameters, n_jobs=n_jobs).fit
+
+
+def _screening(samples: Samples, parameters: Parameters, n_jobs: int | None) -> Callable[..., Fit]:
+    from hbm_learn.inversion.composite import screening
+
+    return screening.prepare(samples, parameters, n_jobs=n_jobs).fit
+
+
+# name: (what it consumes, (data, parameters, n_jobs) → a function of (prior, start, options) with the data prepared)
+METHODS: dict[str, tuple[str, Callable[..., Callable[..., Fit]]]] = {
+    "likelihood": ("moments", _likelihood),
+    "pseudolikelihood": ("samples", _pseudolikelihood),
+    "screening": ("samples", _screening),
+}
+
+
+def invert(
+    moments: Moments,
+    interactions: Iterable[Iterable[Any]] | Interactions | None = None,
+    method: str = "closed-form",
+    alpha: Any = "auto",
+    site: str = "free",
+    **options: Any,
+) -> InversionResult:
+    """Moments → model: the stage itself, without an estimator.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of the order of the interactions, or above.
+    interactions : iterable of tuples of variables, or None
+        All up to the order of the moments by default.
+    method : str
+        "closed-form", or "likelihood" (exact while states can be listed, by Gibbs chains beyond).
+    alpha : float, one for each order, or "auto"
+        Prior precision of the weights; "auto" learns one of the effects of each order.
+    site : str
+        "free": a weight for every value; "quadratic": h x − ½ d x².
+    **options
+        tol, max_iter, random_state, n_jobs, verbose of the likelihood; corrections of the closed form.
+
+    Examples
+    --------
+    >>> from hbm_learn import Moments, datasets, invert
+    >>> stats = Moments.from_samples(datasets.load_planted_triplets().data, order=2)
+    >>> invert(stats).effects.shape
+    (190,)
+    """
+    choose("method", method, {"closed-form": None, "likelihood": None})
+    choose("site", site, dict.fromkeys(SITES))
+    if not isinstance(moments, Moments):
+        raise ValueError(f"moments={type(moments).__name__}: give Moments, such as Moments.from_samples(X).")
+    columns = _columns(moments, interactions)
+    if method == "closed-form":
+        check_options("method", method, _closed_form, options, 4)
+        return _closed_form(moments, columns, alpha, site, **options)
+    check_options("method", method, _by_likelihood, options, 4)
+    return _by_likelihood(moments, columns, alpha, site, **options)
+
+
+def _closed_form(
+    moments: Moments, columns: Interactions, alpha: Any, site: str, corrections: bool = False
+) -> InversionResult:
+    return diagonal.invert(moments, columns, alpha, site, corrections)
+
+
+def _by_likelihood(
+    moments: Moments,
+    columns: Interactions,
+    alpha: Any,
+    site: str,
+    tol: float | None = None,
+    max_iter: int | None = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> InversionResult:
+    options = {"tol": tol, "max_iter": max_iter, "random_state": random_state, "verbose": verbose}
+    return fit(moments, None, columns, refine="likelihood", alpha=alpha, site=site, n_jobs=n_jobs, **options)
+
+
+def _columns(moments: Moments, interactions: Any) -> Interactions:
+    if interactions is None:
+        return all_terms(moments.order, moments.space)
+    if isinstance(interactions, Interactions):
+        return interactions
+    return columns_of(interactions, moments.space, moments.feature_names)
+
+
+def fit(
+    moments: Moments,
+    samples: Samples | None,
+    columns: Interactions,
+    *,
+    refine: str | None = "auto",
+    alpha: Any = "auto",
+    l1_ratio: float = 0.0,
+    site: str = "free",
+    n_jobs: int | None = None,
+    **options: Any,
+) -> InversionResult:
+    """The closed form, then what removes its bias.
+
+    Parameters
+    ----------
+    moments : Moments
+    samples : Samples or None
+        Of the same data; None where the refinement needs moments only.
+    columns : Interactions
+        Which sets of columns to fit.
+    refine : None, "auto" or a name in ``METHODS``
+    alpha : float, one for each order, or "auto"
+        Prior precision, see ``prior``.
+    l1_ratio : float
+        Share of the ℓ1 part of the prior.
+    site : str
+        "free" or "quadratic".
+    n_jobs : int or None
+        Threads.
+    **options
+        tol, max_iter, random_state, verbose of the refinement; None takes its own default.
+    """
+    if not 0.0 <= l1_ratio <= 1.0:
+        raise ValueError(f"l1_ratio={l1_ratio!r}: give the share of the ℓ1 penalty, between 0 and 1.")
+    start = diagonal.invert(moments, columns, alpha, site)
+    name = choose_refinement(refine, moments, samples, columns)
+    if name is None:
+        return start
+    standard = moments.space.standard(moments.frequencies)
+    parameters = Parameters(_working_space(moments, standard, columns, alpha), columns, site, moments.frequencies)
+    consumes, prepare = METHODS[name]
+    refine_from = prepare(moments if consumes == "moments" else samples, parameters, n_jobs)
+    given = {key: value for key, value in options.items() if value is not None}
+    first = parameters.pack(start.model)
+    if isinstance(alpha, str):
+        result = learn(
+            lambda alphas, last: refine_from(Prior(alphas), first if last is None else last.theta, **given),
+            start.alpha,
+            moments.n_samples,
+        )
+        if l1_ratio:
+            result = refine_from(Prior(elastic(result.alpha, l1_ratio), l1_ratio), result.theta, **given)
+    else:
+        result = refine_from(Prior(start.alpha, l1_ratio), first, **given)
+    return in_coding(result, moments.space, standard, moments.frequencies).with_notes(start.notes)
+
+
+def _working_space(moments: Moments, standard: Space, columns: Interactions, alpha: Any) -> Space:
+    """The gauge of a fit: that of its prior.
+
+    A learnt prior is one of effects, and without a prior the standard gauge is the best conditioned one; a given α > 0
+    is one of the user's weights. An interaction set that lacks subsets of its members is another model about another
+    origin: it keeps the user's, and only the scale is standard.
+    """
+    given = check_alpha(alpha, columns.order)
+    if not isinstance(given, str) and any(given.values()):
+        return moments.space
+    if is_closed(columns, moments.space):
+        return standard
+    return moments.space.standard(moments.frequencies, centred=False)
+
+
+def choose_refinement(
+    refine: str | None, moments: Moments, samples: Samples | None, columns: Interactions
+) -> str | None:
+    """The name of the refinement, or None for the closed form alone; ValueError where it cannot work."""
+    if refine is None:
+        return None
+    finite = moments.space.is_finite
+    if refine == "auto":
+        # Without interactions, and for Gaussian variables with every pair, the closed form is the maximum likelihood.
+        if not finite or not len(columns):
+            return None
+        if moments.space.enumerable(MAX_LIKELIHOOD_STATES):
+            return "likelihood"
+        return None if samples is None else "pseudolikelihood"
+    choose("refine", refine, METHODS)
+    if not finite:
+        raise ValueError(f'refine={refine!r} takes finite alphabets, got {moments.space}: use refine="auto".')
+    if METHODS[refine][0] == "samples" and samples is None:
+        raise ValueError(f'refine={refine!r} needs the samples, which partial_fit does not keep: use "likelihood".')
+    return refine

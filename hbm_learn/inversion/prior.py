@@ -2,8 +2,10 @@
 
     penalty = Σ_μ α_|μ|/M · (l1_ratio |J_μ| + ½ (1 − l1_ratio) J_μ²)
 
-Fields h and anisotropies d have no prior. With α = "auto", J_μ ~ N(0, τ_k²) and τ_k² maximises the (Laplace) evidence:
-MacKay's fixed point τ_k² = Σ Ĵ² / Σ (1 − s²/τ_k²), s² the posterior variances, sums over order k.
+J are couplings in the gauge of the fit: a learnt prior is one of effects, in the standard gauge, so that it means the
+same for every variable and every coding of it; a given α is one of the user's own weights. What concerns one variable
+alone has no prior. With α = "auto", J_μ ~ N(0, τ_k²) and τ_k² maximises the (Laplace) evidence: MacKay's fixed point
+τ_k² = Σ Ĵ² / Σ (1 − s²/τ_k²), s² the posterior variances, sums over order k.
 """
 
 from __future__ import annotations
@@ -16,15 +18,15 @@ import numpy as np
 from scipy import special
 
 from hbm_learn.interactions import Interactions
-from hbm_learn.inversion.result import InversionResult
-from hbm_learn.space import Alphabet
+from hbm_learn.inversion.result import Fit
 
 # A learnt prior variance never falls below this fraction of the mean sampling variance of its order: such an order is
 # switched off, and everything stays finite.
 FLOOR = 1e-3
 # Largest step of ln α in one round, and the one at which to stop.
 _LEAP, _NEAR = 3.0, 0.5
-_OPEN = 30.0
+# The largest standard deviation of an effect: energies of such a size leave nothing open.
+BROADEST = 30.0
 
 
 @dataclass(frozen=True)
@@ -79,28 +81,29 @@ def elastic(alpha: Mapping[int, float], l1_ratio: float) -> dict[int, float]:
     return {k: (1.0 - l1_ratio) * a + l1_ratio * np.sqrt(2.0 * a) for k, a in alpha.items()}
 
 
-def update(result: InversionResult) -> dict[int, float]:
+def update(result: Fit) -> dict[int, float]:
     """α_k of every order whose expected Σ Ĵ² is the one found, from a fit with the present α.
 
     If J ~ N(0, τ²), a fit with the present α makes Σ Ĵ² = τ² Σ kept + Σ noise of it on average. Solved for τ², that has
     the fixed point of MacKay's update, but gets there in few rounds even where an order is nearly off: in one for
     couplings that are equally well determined.
     """
-    interactions, alpha = result.model.packed, {}
+    interactions, alpha = result.parameters.columns, {}
     for k in interactions.orders:
         tau2, sampling = _estimate(result, k)
-        alpha[k] = 1.0 / max(min(tau2, _broadest(result.model.alphabet, k)), FLOOR * sampling, 1e-300)
+        alpha[k] = 1.0 / max(min(tau2, BROADEST**2), FLOOR * sampling, 1e-300)
     return alpha
 
 
-def _estimate(result: InversionResult, k: int) -> tuple[float, float]:
+def _estimate(result: Fit, k: int) -> tuple[float, float]:
     """τ_k² from the squares found, and the sampling variance of the couplings without prior."""
-    where = result.model.packed.slice(k)
-    J2, s2 = result.model.weights[where] ** 2, result.standard_errors[where] ** 2
+    where = result.parameters.columns.slice(k)
+    J2, s2 = result.weights[where] ** 2, result.mean_errors2[where]
     kept, noise = result.kept[where], result.noise[where]
     # The sampling variance without prior is s²/w; where the prior is all there is, s² = 1/α.
     # Their harmonic mean, for one coupling that the data leave open must not speak for its order.
-    w = np.clip(kept + result.alpha[k] * noise, FLOOR**2, 1.0)
+    share = result.parameters.terms.means(result.kept + result.alpha[k] * result.noise)[where]
+    w = np.clip(share, FLOOR**2, 1.0)
     sampling = 1.0 / float(np.mean(w / np.maximum(s2, 1e-300)))
     return float(np.sum(J2 - noise)) / max(float(kept.sum()), 1e-300), sampling
 
@@ -118,37 +121,43 @@ def expected_variance(tau2: float, noise: float, p: int, n_samples: float) -> fl
     return max(half * square / (half - 2.0) * float(below[0] / below[1]) - noise, 0.0)
 
 
-def widened(result: InversionResult, n_samples: float) -> InversionResult:
-    """The result with posterior errors that allow for what is uncertain about a learnt α.
+def widened(result: Fit, n_samples: float) -> Fit:
+    """The result with posterior variances that allow for what is uncertain about a learnt α.
 
     Where τ² comes out near zero, zero is only its most likely value: errors with that prior would claim that couplings
     are known to vanish which the data hardly see. They are given with the expected τ² where that is larger.
     """
-    errors, interactions = result.standard_errors.copy(), result.model.packed
-    for k in interactions.orders:
-        where, alpha = interactions.slice(k), result.alpha[k]
+    columns, n_own = result.parameters.columns, result.parameters.n_own
+    variances, factor = result.mean_errors2, np.ones(len(result.posterior))
+    for k in columns.orders:
+        where = columns.slice(k)
         found, sampling = _estimate(result, k)
         tau2 = expected_variance(max(found, 0.0), sampling, where.stop - where.start, n_samples)
-        tau2 = min(tau2, _broadest(result.model.alphabet, k))
-        if alpha * tau2 > 1.0:
-            information = np.maximum(errors[where] ** -2.0 - alpha, 0.0)
-            errors[where] = (information + 1.0 / tau2) ** -0.5
-    return replace(result, standard_errors=errors)
+        wider = widened_variance(variances[where], result.alpha[k], tau2)
+        factor[n_own + where.start : n_own + where.stop] = wider / np.maximum(variances[where], 1e-300)
+    covariance = result.covariance
+    if covariance is not None:  # correlations stay as they are
+        root = np.sqrt(factor)
+        covariance = covariance * root * root[:, None]
+    return replace(result, posterior=factor * result.posterior, covariance=covariance)
 
 
-def _broadest(alphabet: Alphabet, k: int) -> float:
-    """The prior variance at which a typical J_μ alone makes energies of ``_OPEN``: beyond it the prior says nothing."""
-    low, high = alphabet.bounds
-    return (_OPEN / (0.5 * (high - low)) ** k) ** 2 if alphabet.kind != "real" else np.inf
+def widened_variance(variance: np.ndarray, alpha: float, tau2: float) -> np.ndarray:
+    """Posterior variances with the prior variance τ² in place of 1/α, if that is larger."""
+    tau2 = min(tau2, BROADEST**2)
+    if alpha * tau2 <= 1.0:
+        return variance
+    information = np.maximum(1.0 / np.maximum(variance, 1e-300) - alpha, 0.0)
+    return 1.0 / (information + 1.0 / tau2)
 
 
 def learn(
-    fit: Callable[[dict[int, float], InversionResult | None], InversionResult],
+    fit: Callable[[dict[int, float], Fit | None], Fit],
     alpha: dict[int, float],
     n_samples: float = np.inf,
     max_rounds: int = 30,
     tol: float = 0.005,
-) -> InversionResult:
+) -> Fit:
     """Empirical Bayes: fit, update α, fit again from there, until no estimate would move.
 
     w_k, ``determined``, is the fraction of its estimate without prior that a coupling of order k keeps: stop when none
@@ -180,7 +189,7 @@ def _log_step(now: float, target: float) -> float:
     return float(np.log(target / now)) if now > 0.0 else 0.0
 
 
-def _change(result: InversionResult, k: int, step: float) -> float:
+def _change(result: Fit, k: int, step: float) -> float:
     """|Δw|, with w the share that order k keeps, after a step of ln α_k, as if it had one sampling variance."""
     w = result.determined(k)
     return abs(w / (w + (1.0 - w) * np.exp(step)) - w) if w > 0.0 else 0.0

@@ -1,62 +1,281 @@
-"""InversionResult: what every inversion method returns."""
+"""What an inversion returns: a ``Fit`` in the gauge that it worked in, and from it the ``InversionResult`` of the user.
+
+effects J̃     couplings of the standard gauge, where every function has mean 0 and variance 1 in the data
+weights J     couplings in the user's coding, a linear function of θ
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy import sparse
 
+from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.space import Space
+from hbm_learn.terms import Terms
 
-# A field or coupling times the width of the alphabet that no data determine: odds of e⁴⁰ want as many samples.
+# A field or coupling times the range of its functions that no data determine: odds of e⁴⁰ want as many samples.
 UNBOUNDED = 40.0
 
 
 @dataclass(frozen=True, eq=False)
-class InversionResult:
-    """A fitted model with its errors. n variables, p interactions.
+class Fit:
+    """θ = (own, J) with its errors, in the gauge of ``parameters``. P parameters, p sets of columns.
 
     Attributes
     ----------
-    method : name of the method.
-    model : the fitted BoltzmannMachine.
-    standard_errors, h_standard_errors : (p,), (n,) posterior standard deviations of J_μ and h_i; with a learnt prior
-        they allow for what is uncertain about it.
-    sampling_errors : (p,) standard deviations of the estimates J_μ over repeated data sets; without a prior they equal
-        ``standard_errors``.
-    kept, noise : (p,) what empirical Bayes wants to know: couplings drawn from the prior, N(0, 1/α), would be estimated
-        with squares of kept/α + noise on average. Without a prior, kept is 1; noise is the square of sampling_errors.
-    z : (p,) N(0, 1) when J_μ = 0: one Newton step takes the estimate back to what it would be without the prior, which
-        pulls a coupling also through the others that it is correlated with; divided by the error that it has there.
-        None with an ℓ1 part and where the maximum is not finite: then J_μ / sampling_errors stands in.
-    alpha : {order: prior precision used}.
-    converged, status : whether the certificate is met, and a sentence that says so.
-    n_iter : iterations, or passes over the data.
-    residual : the certificate: the largest gradient entry, the KKT residual or what is left of the Newton decrement,
-        over p/M (p the parameters that the data determine, and not the prior).
-    notes : sentences a user should read, such as columns that are collinear.
+    method : str
+        "likelihood", "pseudolikelihood" or "screening".
+    parameters : Parameters
+    theta : (P,) array
+    posterior, sampling : (P,) arrays
+        Variances: of the posterior, and of the estimate over repeated data sets; without a prior they are the same.
+    kept, noise : (p,) arrays
+        What empirical Bayes wants to know: couplings drawn from the prior, N(0, 1/α), would be estimated with squares
+        of kept/α + noise on average. Without a prior, kept is 1.
+    free, free_variance : (P,) arrays or None
+        One Newton step takes the estimate back to what it would be without the prior, which pulls a coupling also
+        through the others that it is correlated with; and the variance that it has there. None with an ℓ1 part and
+        where the maximum is not finite.
+    covariance, free_covariance : (P, P) arrays or None
+        Posterior covariance, and that of ``free``; None where they are too large to form.
+    alpha : dict
+        {order: prior precision}, in the gauge of the fit.
+    converged : bool
+    status : str
+        A sentence that says why it stopped.
+    n_iter : int
+        Iterations, or passes over the data.
+    residual : float
+        The certificate: the largest gradient entry, the KKT residual, or what is left of the Newton decrement over p/M
+        (p the parameters that the data determine, and not the prior).
+    notes : list of str
+        Sentences a user should read.
     """
 
     method: str
-    model: BoltzmannMachine
-    standard_errors: np.ndarray
-    h_standard_errors: np.ndarray
-    sampling_errors: np.ndarray
-    alpha: dict[int, float]
+    parameters: Parameters
+    theta: np.ndarray
+    posterior: np.ndarray
+    sampling: np.ndarray
     kept: np.ndarray
     noise: np.ndarray
-    z: np.ndarray | None = None
+    alpha: dict[int, float]
+    free: np.ndarray | None = None
+    free_variance: np.ndarray | None = None
+    covariance: np.ndarray | None = None
+    free_covariance: np.ndarray | None = None
     converged: bool = True
     status: str = "converged"
     n_iter: int = 1
     residual: float = 0.0
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def weights(self) -> np.ndarray:
+        """(p,) J in the gauge of the fit."""
+        return self.theta[self.parameters.n_own :]
+
+    @property
+    def errors2(self) -> np.ndarray:
+        """(p,) posterior variances of J."""
+        return self.posterior[self.parameters.n_own :]
+
+    @property
+    def mean_errors2(self) -> np.ndarray:
+        """(p,) the same, each the mean over its term: what does not depend on the basis of a nominal variable."""
+        return self.parameters.terms.means(self.errors2)
+
     def determined(self, k: int) -> float:
         """The share of the couplings of order k that the data determine and not the prior, on average."""
-        where = self.model.packed.slice(k)
+        where = self.parameters.columns.slice(k)
         return float(np.clip(np.mean(self.kept[where] + self.alpha[k] * self.noise[where]), 0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class InversionResult:
+    """A fitted model with its errors, as users see it. n variables, p interactions of variables (``model.terms``).
+
+    Attributes
+    ----------
+    method : str
+        "closed-form", "likelihood", "pseudolikelihood" or "screening".
+    model : BoltzmannMachine
+        In the user's coding.
+    standard_errors, h_standard_errors : (p,), (n,) arrays
+        Posterior standard deviations of the weights J_μ and of h_i; with a learnt prior they allow for what is
+        uncertain about it. For an interaction of nominal variables, of the root mean square of its table.
+    effects, effect_errors : (p,) arrays
+        J̃_μ of the standard gauge and their posterior standard deviations; for an interaction of nominal variables the
+        root mean square over its block.
+    statistic, df : (p,) arrays
+        χ² with df degrees of freedom when J̃_μ = 0, of the estimate without its prior.
+    sign : (p,) array
+        That of the estimate without its prior; 1 for blocks.
+    column_effects, column_effect_errors : arrays over ``model.columns``
+        Effects of the single sets of columns.
+    column_sampling_errors : array over ``model.columns``
+        Standard deviations of the effects over repeated data sets, as they are without the prior.
+    alpha : dict
+        {order: prior precision used}; of effects if it was learnt, of weights if it was given.
+    converged, status, n_iter, residual, notes
+        As in :class:`Fit`.
+    """
+
+    method: str
+    model: BoltzmannMachine
+    standard_errors: np.ndarray
+    h_standard_errors: np.ndarray
+    effect_errors: np.ndarray
+    column_effects: np.ndarray
+    column_effect_errors: np.ndarray
+    column_sampling_errors: np.ndarray
+    statistic: np.ndarray
+    sign: np.ndarray
+    alpha: dict[int, float]
+    converged: bool = True
+    status: str = "converged"
+    n_iter: int = 1
+    residual: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def terms(self) -> Terms:
+        """The interactions of variables."""
+        return self.model.terms
+
+    @property
+    def df(self) -> np.ndarray:
+        """(p,) degrees of freedom of the statistics."""
+        return self.terms.df
+
+    @property
+    def effects(self) -> np.ndarray:
+        """(p,) couplings J̃_μ of the standard gauge; the root mean square over a block of nominal members."""
+        return self.terms.norm(self.column_effects)
 
     def with_notes(self, notes: list[str]) -> InversionResult:
         """The same result with these notes before its own."""
         return replace(self, notes=[*notes, *self.notes])
+
+
+def norm_errors(
+    terms: Terms, values: np.ndarray, errors: np.ndarray, covariance: Callable[[np.ndarray], np.ndarray] | None = None
+) -> np.ndarray:
+    """(p,) errors of ``terms.norm(values)``.
+
+    Of a block x with covariance C it is √(xᵀ C x)/‖x‖, which no change of its basis changes; where C is not known, the
+    root mean square of the errors.
+
+    Parameters
+    ----------
+    values, errors : arrays over the sets of columns
+    covariance : callable or None
+        Positions of sets of columns → their covariance.
+    """
+    if terms.keys is terms.columns:
+        return errors
+    out = np.sqrt(terms.sum(errors**2) / terms.df)
+    if covariance is None:
+        return out
+    for r in np.flatnonzero(terms.df > 1):
+        where = terms.positions(r)
+        x = values[where]
+        size = float(np.linalg.norm(x))
+        if size > 0.0:
+            out[r] = np.sqrt(max(float(x @ covariance(where) @ x), 0.0)) / size
+    return out
+
+
+def in_coding(fit: Fit, coding: Space, standard: Space, frequencies: Sequence[np.ndarray]) -> InversionResult:
+    """What a fit says in the user's coding, with effects in the standard gauge."""
+    parameters = fit.parameters
+    model = parameters.model(fit.theta)
+    if parameters.space is not coding:
+        model = model.in_space(coding, frequencies)
+    n, columns = coding.n_features, parameters.columns
+    place = model.columns.positions(columns)
+    to_coding, to_standard = parameters.coding(coding), _to_standard(parameters, standard)
+    errors = np.sqrt(_variances(to_coding, fit.posterior, fit.covariance))
+    effect_errors = np.sqrt(_variances(to_standard, fit.posterior, fit.covariance))
+    terms, effects, weights = parameters.terms, to_standard @ fit.theta, model.column_weights[place]
+    statistic, sign = _statistics(fit, to_standard, terms)
+    free = fit.sampling if fit.free_variance is None else fit.free_variance
+    return InversionResult(
+        method=fit.method,
+        model=model,
+        standard_errors=norm_errors(terms, weights, errors[n:], _block_covariance(to_coding[n:], fit.covariance)),
+        h_standard_errors=errors[:n],
+        effect_errors=norm_errors(terms, effects, effect_errors, _block_covariance(to_standard, fit.covariance)),
+        column_effects=effects,
+        column_effect_errors=effect_errors,
+        column_sampling_errors=np.sqrt(_variances(to_standard, free, fit.free_covariance)),
+        statistic=statistic,
+        sign=sign,
+        alpha=fit.alpha,
+        converged=fit.converged,
+        status=fit.status,
+        n_iter=fit.n_iter,
+        residual=fit.residual,
+        notes=fit.notes,
+    )
+
+
+def _to_standard(parameters: Parameters, standard: Space) -> sparse.csr_array:
+    """(p, P) J̃ of the set of columns as linear functions of θ: ∂_μ E at the means, in units of the functions."""
+    n = parameters.space.n_features
+    return parameters.coding(standard)[n:]
+
+
+def _variances(T: sparse.csr_array, variances: np.ndarray, covariance: np.ndarray | None) -> np.ndarray:
+    """Diagonal of T Cov Tᵀ; of a diagonal covariance where the whole is not known."""
+    if covariance is None:
+        return T.power(2) @ variances
+    return np.maximum(_row_sums(T, covariance), 0.0)
+
+
+def _block_covariance(T: sparse.csr_array, covariance: np.ndarray | None) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Positions → T Cov Tᵀ of these rows; None if the covariance is not known."""
+    if covariance is None:
+        return None
+    return lambda where: (T[where] @ covariance) @ T[where].T.toarray()
+
+
+def _row_sums(T: sparse.csr_array, covariance: np.ndarray) -> np.ndarray:
+    """Σ_c (T Cov)_rc T_rc, a few thousand rows at a time."""
+    out = np.empty(T.shape[0])
+    for lo in range(0, T.shape[0], 1024):
+        part = T[lo : lo + 1024]
+        out[lo : lo + 1024] = part.multiply(part @ covariance).sum(axis=1)
+    return out
+
+
+def _statistics(fit: Fit, T: sparse.csr_array, terms: Terms) -> tuple[np.ndarray, np.ndarray]:
+    """(p,) Wald statistics of the effects without their prior, and signs; blocks with their covariance, if known."""
+    if fit.free is None:
+        # On an ℓ1 path, or on the way to infinity, the estimate over its own sampling error stands in.
+        estimate, variance, covariance = T @ fit.theta, T.power(2) @ fit.sampling, None
+    else:
+        assert fit.free_variance is not None
+        estimate, covariance = T @ fit.free, fit.free_covariance
+        variance = _variances(T, fit.free_variance, covariance)
+    squares = np.divide(estimate**2, variance, out=np.zeros_like(estimate), where=variance > 0)
+    out, sign = terms.sum(squares), np.where(terms.df == 1, np.sign(terms.sum(estimate)), 1.0)
+    if covariance is None:
+        return out, sign
+    block = _block_covariance(T, covariance)
+    assert block is not None
+    for r in np.flatnonzero(terms.df > 1):
+        where = terms.positions(r)
+        out[r] = block_statistic(estimate[where], block(where))
+    return out, sign
+
+
+def block_statistic(x: np.ndarray, C: np.ndarray) -> float:
+    """xᵀ C⁺ x, directions without variance left out."""
+    values, vectors = np.linalg.eigh(0.5 * (C + C.T))
+    keep = values > 1e-12 * max(float(values[-1]), 1e-300)
+    return float(((x @ vectors[:, keep]) ** 2 / values[keep]).sum())

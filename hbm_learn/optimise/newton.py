@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import linalg
 
 from hbm_learn._kernels.quadratic import coordinate_ascent
+from hbm_learn.linalg import factor, solve
 
 # A step is small if no parameter moves by more than this (absolute and relative).
 _SMALL = 1e-6
@@ -24,7 +24,7 @@ _PATIENCE = 3
 _ROUNDING = 1e-14
 
 
-class Point(Protocol):
+class NewtonPoint(Protocol):
     """L and its derivatives at one θ; all but the value are computed when asked for."""
 
     theta: np.ndarray
@@ -43,7 +43,7 @@ class Point(Protocol):
 class Maximum:
     """Where the iteration ended: ``runaway`` is the parameter that still moved when the gradient had vanished."""
 
-    point: Point
+    point: NewtonPoint
     converged: bool
     status: str
     n_iter: int
@@ -52,8 +52,8 @@ class Maximum:
 
 
 def maximise(
-    at: Callable[[np.ndarray], Point | None],
-    start: Point,
+    at: Callable[[np.ndarray], NewtonPoint | None],
+    start: NewtonPoint,
     lasso: np.ndarray,
     *,
     tol: float,
@@ -64,10 +64,18 @@ def maximise(
 
     Parameters
     ----------
-    at : θ → Point, or None where L is not finite.
-    lasso : (P,) ℓ1 penalties.
-    tol : largest entry of the subgradient at which to stop; the last step must be small as well, which it is not when
+    at : θ → NewtonPoint or None
+        None where L is not finite.
+    start : NewtonPoint
+    lasso : (P,) array
+        ℓ1 penalties.
+    tol : float
+        Largest entry of the subgradient at which to stop; the last step must be small as well, which it is not when
         there is no finite maximum.
+    max_iter : int
+        Steps at most.
+    verbose : int
+        1 prints a line for each step.
     """
     point, model, previous, rest = start, None, np.inf, 0
     for n_iter in range(max_iter + 1):
@@ -115,18 +123,22 @@ class _Quadratic:
         self.H, self.lasso = H, lasso
         self.factored = None if lasso.any() else factor(H)
 
-    def step(self, point: Point) -> np.ndarray:
+    def step(self, point: NewtonPoint) -> np.ndarray:
         if self.factored is not None:
             return solve(self.factored, point.gradient)
         return coordinate_ascent(self.H, point.gradient, point.theta, self.lasso, 1e-12, 1000)
 
 
 def _search(
-    at: Callable[[np.ndarray], Point | None], point: Point, step: np.ndarray, g: np.ndarray, lasso: np.ndarray
-) -> Point | None:
+    at: Callable[[np.ndarray], NewtonPoint | None],
+    point: NewtonPoint,
+    step: np.ndarray,
+    g: np.ndarray,
+    lasso: np.ndarray,
+) -> NewtonPoint | None:
     """The first of 1, ½, … of the step that gains enough, or that keeps the value and lowers the gradient."""
 
-    def value(p: Point) -> float:
+    def value(p: NewtonPoint) -> float:
         return p.value - float(lasso @ np.abs(p.theta))
 
     old = value(point)
@@ -148,38 +160,3 @@ def _search(
         else:
             length *= 0.1
     return None
-
-
-# ---------------------------------------------------------------------- positive definite matrices
-
-
-def factor(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(L, scale): diag(scale) H diag(scale) = L L', with unit diagonal; a singular H is lifted as little as will do."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-    lift = 0.0
-    while True:
-        scaled = H * scale
-        scaled *= scale[:, None]
-        scaled[np.diag_indices_from(scaled)] = 1.0 + lift
-        try:
-            return linalg.cholesky(scaled, lower=True, overwrite_a=True, check_finite=False), scale
-        except linalg.LinAlgError:
-            lift = max(1e-13, 10.0 * lift)
-
-
-def solve(factored: tuple[np.ndarray, np.ndarray], g: np.ndarray) -> np.ndarray:
-    """H⁻¹ g."""
-    L, scale = factored
-    return scale * linalg.cho_solve((L, True), scale * g, check_finite=False)
-
-
-def inverse(H: np.ndarray) -> np.ndarray:
-    """H⁻¹, symmetric."""
-    L, scale = factor(H)
-    S, info = linalg.lapack.dpotri(L, lower=1, overwrite_c=1)
-    assert info == 0  # a Cholesky factor has no zero on its diagonal
-    S = np.tril(S)
-    S += np.tril(S, -1).T
-    S *= scale
-    S *= scale[:, None]
-    return S

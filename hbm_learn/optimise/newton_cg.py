@@ -67,10 +67,18 @@ def minimise(
 
     Parameters
     ----------
-    function : see ``Function``; ``sharpen`` is called when progress asks for a better Hessian.
-    theta : where to begin.
-    stop : (decrement, Newton step) → whether to stop there. The last step is then taken without another look.
-    max_cg : products with the Hessian at most, for one step.
+    function : Function
+        ``sharpen`` is called when progress asks for a better Hessian.
+    theta : (P,) array
+        Where to begin.
+    stop : (decrement, Newton step) → bool
+        Whether to stop there. The last step is then taken without another look.
+    max_iter : int
+        Newton steps at most.
+    max_cg : int
+        Products with the Hessian at most, for one step.
+    verbose : int
+        1 prints a line for each step.
     """
     value, gradient = function.value_gradient(theta)
     first, previous, quadratic = np.inf, np.inf, False

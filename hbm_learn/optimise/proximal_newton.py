@@ -40,10 +40,18 @@ def minimise(
 
     Parameters
     ----------
-    function : Q; its curvature also has ``diagonal``, an estimate of the diagonal of H.
-    theta : where to begin.
-    lasso : λ ≥ 0, the shape of θ; not all zero.
-    tol : KKT residual, relative to the largest λ, at which to stop.
+    function : Function
+        Q; its curvature also has ``diagonal``, an estimate of the diagonal of H.
+    theta : (P,) array
+        Where to begin.
+    lasso : (P,) array
+        λ ≥ 0, not all zero.
+    tol : float
+        KKT residual, relative to the largest λ, at which to stop.
+    max_iter : int
+        Steps at most.
+    verbose : int
+        1 prints a line for each step.
     """
     value, gradient = function.value_gradient(theta)
     unit, previous = float(lasso.max()), np.inf

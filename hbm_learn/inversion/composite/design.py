@@ -1,138 +1,179 @@
-"""The linear map from parameters to local fields, and back.
+"""The linear map from parameters to the fields of columns, and back.
 
-    f_i(x) = h_i + Σ_{μ∋i} J_μ Π_{j∈μ∖i} x_j = Σ_ν W_iν φ_ν(x),     φ_ν(x) = Π_{j∈ν} x_j
+    η_c(x) = own_c + Σ_{μ∋c} J_μ Π_{c'∈μ∖c} φ_c'(x) = Σ_ν W_cν φ_ν(x),     φ_ν(x) = Π_{c'∈ν} φ_c'(x)
 
-Each (site i, interaction μ ∋ i) is an entry of the sparse (n, K) matrix W: W_iν = J_μ with ν = μ∖i, and W_i∅ = h_i. A
+Each (column c, set μ ∋ c) is an entry of the sparse (N, K) matrix W: W_cν = J_μ with ν = μ∖c, and W_c∅ = own_c. A
 set that fills a good part of W takes BLAS products with the dense W, any other one a kernel over the entries.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 from scipy import sparse
 
+from hbm_learn import gauge
 from hbm_learn._kernels import conditional
 from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.space import orthonormal
 
 # Above this share of filled entries of W, a matrix product beats the kernel over entries (about 8 times as many
 # multiplications a second).
 DENSE = 0.12
+# Means and correlations of a site's functions below this, in units of their size, are rounding.
+_ROUNDING = 1e-12
 
 
 class FieldMap:
-    """Parameters (h, J), (n + p,), ↔ local fields (n, R) on the monomials Φ (K, R) of R rows.
+    """Parameters θ (P,) ↔ fields (N, R) of columns, on the monomials Φ (K, R) of R rows.
 
     Attributes
     ----------
-    monomial, site, param : (entries,) where each entry of W stands and which parameter it holds, sorted by site.
-    site_ptr : (n + 1,) the entries of site i are site_ptr[i]:site_ptr[i + 1].
-    n_monomials : K.
+    monomial, column, param : (entries,) arrays
+        Where each entry of W stands and which parameter it holds, sorted by column.
+    column_ptr : (N + 1,) array
+        The entries of column c are ``column_ptr[c]:column_ptr[c + 1]``.
+    site_ptr : (n + 1,) array
+        The entries of the columns of site i are ``site_ptr[i]:site_ptr[i + 1]``.
+    n_monomials : int
+        K.
     """
 
-    def __init__(self, interactions: Interactions):
-        self.interactions = interactions
-        self.n_features = n = interactions.n_features
-        self.n_params = n + len(interactions)
-        members, sizes, entries = _monomials(interactions)
+    def __init__(self, parameters: Parameters):
+        self.parameters = parameters
+        space, columns = parameters.space, parameters.columns
+        members, sizes, entries = _monomials(columns, parameters.column_params, parameters.n_own)
         self._members, self._indptr = members, np.concatenate([[0], np.cumsum(sizes)])
         self.n_monomials = len(sizes)
-        monomial, site, param = entries[:, np.lexsort((entries[2], entries[1]))]
-        self.monomial, self.site, self.param = monomial, site, param
-        self.site_ptr = np.searchsorted(site, np.arange(n + 1))
-        self.is_dense = len(site) > DENSE * n * self.n_monomials
+        self.monomial, self.column, self.param = entries[:, np.lexsort((entries[2], entries[1]))]
+        self.column_ptr = np.searchsorted(self.column, np.arange(space.n_columns + 1))
+        self.site_ptr = self.column_ptr[space.column_ptr]
+        self.is_dense = len(self.column) > DENSE * space.n_columns * self.n_monomials
 
     def monomials(self, X: np.ndarray) -> np.ndarray:
-        """Φ (K, R) of X (n, R)."""
+        """Φ (K, R) of the columns X (N, R)."""
         Phi = np.empty((self.n_monomials, X.shape[1]), dtype=X.dtype)
         conditional.monomials(X, self._members, self._indptr, Phi)
         return Phi
 
     def weights(self, theta: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """What ``fields`` multiplies with: W (n, K), or the parameters themselves for a sparse set."""
+        """What ``fields`` multiplies with: W (N, K), or the parameters themselves for a sparse set."""
         if not self.is_dense:
             return theta.astype(dtype)
-        W = np.zeros((self.n_features, self.n_monomials), dtype=dtype)
-        W[self.site, self.monomial] = theta[self.param]
+        W = np.zeros((self.parameters.space.n_columns, self.n_monomials), dtype=dtype)
+        W[self.column, self.monomial] = theta[self.param]
         return W
 
     def fields(self, W: np.ndarray, Phi: np.ndarray) -> np.ndarray:
-        """f (n, R); 2nK flops a row if dense, 2 for each entry otherwise."""
+        """η (N, R); 2NK flops a row if dense, 2 for each entry otherwise."""
         if self.is_dense:
             return W @ Phi
-        out = np.empty((self.n_features, Phi.shape[1]), dtype=Phi.dtype)
-        conditional.fields(Phi, W, self.monomial, self.param, self.site_ptr, out)
+        out = np.empty((self.parameters.space.n_columns, Phi.shape[1]), dtype=Phi.dtype)
+        conditional.fields(Phi, W, self.monomial, self.param, self.column_ptr, out)
         return out
 
+    @property
+    def adjoint_shape(self) -> tuple[int, ...]:
+        """Of what ``adjoint`` returns."""
+        return (self.n_monomials, self.parameters.space.n_columns) if self.is_dense else (len(self.column),)
+
     def adjoint(self, Z: np.ndarray, Phi: np.ndarray) -> np.ndarray:
-        """Σ_rows Z_i φ_ν: (K, n) if dense, by entry otherwise; see ``entries``."""
+        """Σ_rows Z_c φ_ν: (K, N) if dense, by entry otherwise; see ``entries``."""
         if self.is_dense:
             return Phi @ Z.T  # a quarter faster than the transpose
-        out = np.empty(len(self.site), dtype=Phi.dtype)
-        conditional.adjoint(Phi, Z, self.monomial, self.site_ptr, out)
+        out = np.empty(len(self.column), dtype=Phi.dtype)
+        conditional.adjoint(Phi, Z, self.monomial, self.column_ptr, out)
         return out
 
     def entries(self, total: np.ndarray) -> np.ndarray:
         """(entries,) from a sum of ``adjoint``."""
-        return total[self.monomial, self.site] if self.is_dense else total
+        return total[self.monomial, self.column] if self.is_dense else total
 
     def gather(self, entries: np.ndarray) -> np.ndarray:
-        """(n + p,) sums over the entries that hold the same parameter."""
-        return np.bincount(self.param, weights=entries, minlength=self.n_params)
-
-    def centring(self, m: np.ndarray) -> sparse.csr_array:
-        """T with (h, J) = T (h', J'): Σ J'_μ Π_{i∈μ} (x_i − m_i) has the coefficient Σ_{μ⊇ν} J'_μ Π_{μ∖ν} (−m) at ν.
-
-        Coefficients of sets ν that are no parameter are dropped; T is unit triangular, so it stays invertible.
-        """
-        n, interactions = self.n_features, self.interactions
-        rows, columns, values = [np.arange(self.n_params)], [np.arange(self.n_params)], [np.ones(self.n_params)]
-        for k in interactions.orders if m.any() else []:
-            block, where = interactions.block(k), interactions.slice(k)
-            param = n + np.arange(where.start, where.stop)
-            for size in range(1, k):
-                for kept in combinations(range(k), size):
-                    found = block[:, kept[0]] if size == 1 else interactions.locate(block[:, kept])
-                    dropped = [j for j in range(k) if j not in kept]
-                    present = found >= 0
-                    rows.append((found if size == 1 else n + found)[present])
-                    columns.append(param[present])
-                    values.append(np.prod(-m[block[:, dropped]], axis=1)[present])
-        coordinates = (np.concatenate(rows), np.concatenate(columns))
-        return sparse.csr_array((np.concatenate(values), coordinates), shape=(self.n_params, self.n_params))
-
-    def independent_curvature(self, curvature: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """(n + p,) Σ_{i∈μ} curvature_i Π_{j∈μ∖i} V_j: ∂²ℓ/∂J'_μ² of centred products of independent variables."""
-        out = np.empty(self.n_params)
-        out[: self.n_features] = curvature
-        ratio = curvature / V
-        for k in self.interactions.orders:
-            block, where = self.interactions.block(k), self.interactions.slice(k)
-            product = np.prod(V[block], axis=1)
-            out[self.n_features + where.start : self.n_features + where.stop] = product * ratio[block].sum(axis=1)
-        return out
+        """(P,) sums over the entries that hold the same parameter; extras have none."""
+        return np.bincount(self.param, weights=entries, minlength=self.parameters.n_params)
 
 
-def _monomials(interactions: Interactions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Members and sizes of the monomials ∅, each variable, each other μ∖i; entries (3, ·): monomial, site, param."""
-    n = interactions.n_features
-    members, sizes = [np.arange(n)], [np.zeros(1, dtype=np.intp), np.ones(n, dtype=np.intp)]
-    entries = [np.stack([np.zeros(n, dtype=np.intp), np.arange(n), np.arange(n)])]
-    count = n + 1
-    for k in interactions.orders:
-        block, where = interactions.block(k), interactions.slice(k)
+class Centring:
+    """The gauge of functions that are centred and, within a site, uncorrelated: there independent variables decouple.
+
+    Attributes
+    ----------
+    T : (P, P) sparse array
+        Parameters of the centred functions → θ; the identity for own parameters. Unit triangular but for the scales of
+        a site's functions, hence invertible also where sets that T reaches are no parameters, and left out.
+    variance : (N,) array
+        Of the centred functions.
+    """
+
+    def __init__(self, parameters: Parameters):
+        self.parameters = parameters
+        space, columns = parameters.space, parameters.columns
+        self.relation = [_centred(table, p) for table, p in zip(space.functions, parameters.frequencies)]
+        centred = [c + table @ R for (c, R), table in zip(self.relation, space.functions)]
+        self.variance = np.concatenate([p @ each**2 for p, each in zip(parameters.frequencies, centred)])
+        top = gauge.transfer(columns, space, self.relation)
+        rows = np.concatenate([parameters.column_params, np.arange(parameters.n_own, parameters.n_params)])
+        own, P = np.arange(parameters.n_own), parameters.n_params
+        found = sparse.coo_array(top)
+        self.T = sparse.csr_array(
+            (
+                np.concatenate([np.ones(len(own)), found.data]),
+                (np.concatenate([own, rows[found.row]]), np.concatenate([own, parameters.n_own + found.col])),
+            ),
+            shape=(P, P),
+        )
+
+    def curvature(self, blocks: list[np.ndarray]) -> np.ndarray:
+        """(N,) second derivatives by the fields of the centred functions, from (o_i, o_i) blocks by the outputs."""
+        return np.concatenate(
+            [np.einsum("ka,kl,la->a", R, block[: len(R), : len(R)], R) for (_, R), block in zip(self.relation, blocks)]
+        )
+
+
+def independent_curvature(columns: Interactions, curvature: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(p,) Σ_{c∈μ} curvature_c Π_{c'∈μ∖c} ⟨φ_c'²⟩: ∂²Q/∂J_μ² for independent variables."""
+    out = np.empty(len(columns))
+    ratio = curvature / second
+    for k in columns.orders:
+        block = columns.block(k)
+        out[columns.slice(k)] = np.prod(second[block], axis=1) * ratio[block].sum(axis=1)
+    return out
+
+
+def _centred(table: np.ndarray | None, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(c, R) with c + φ R of mean 0 and, if there are several, orthonormal under p; what is rounding is left out."""
+    assert table is not None
+    r = table.shape[1]
+    R = np.eye(r) if r == 1 else np.linalg.lstsq(table - p @ table, orthonormal(table, p))[0]
+    size = np.sqrt(p @ table**2)
+    near = np.abs(R) * size[:, None] <= _ROUNDING * (np.abs(R) * size[:, None]).max(axis=0)
+    R = np.where(near, 0.0, R)
+    if np.abs(R - np.eye(r)).max() <= _ROUNDING * r:
+        R = np.eye(r)
+    c = -(p @ table) @ R
+    return np.where(np.abs(c) <= _ROUNDING * np.abs(table @ R).max(axis=0), 0.0, c), R
+
+
+def _monomials(columns: Interactions, own: np.ndarray, n_own: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Members and sizes of the monomials ∅, each column, each other μ∖c; entries (3, ·): monomial, column, param."""
+    N = columns.n_features
+    members, sizes = [np.arange(N)], [np.zeros(1, dtype=np.intp), np.ones(N, dtype=np.intp)]
+    entries = [np.stack([np.zeros(N, dtype=np.intp), np.arange(N), own])]
+    count = N + 1
+    for k in columns.orders:
+        block, where = columns.block(k), columns.slice(k)
         rest = np.concatenate([np.delete(block, j, axis=1) for j in range(k)])
-        site, param = block.T.ravel(), np.tile(n + np.arange(where.start, where.stop), k)
+        column, param = block.T.ravel(), np.tile(n_own + np.arange(where.start, where.stop), k)
         if k == 2:
             at = 1 + rest[:, 0]
         else:
-            unique, at = _unique_rows(rest, n)
+            unique, at = _unique_rows(rest, N)
             at = count + at
             members.append(unique.ravel())
             sizes.append(np.full(len(unique), k - 1))
             count += len(unique)
-        entries.append(np.stack([at, site, param]))
+        entries.append(np.stack([at, column, param]))
     return np.concatenate(members), np.concatenate(sizes), np.concatenate(entries, axis=1)
 
 

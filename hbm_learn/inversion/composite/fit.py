@@ -18,25 +18,25 @@ import numpy as np
 
 from hbm_learn._threads import blas_for
 from hbm_learn.inversion.composite import sandwich
+from hbm_learn.inversion.composite.independence import Independence
 from hbm_learn.inversion.composite.objective import Objective
 from hbm_learn.inversion.composite.sums import Composite
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.result import UNBOUNDED, InversionResult
+from hbm_learn.inversion.result import UNBOUNDED, Fit
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.optimise import newton_cg
-from hbm_learn.optimise import proximal_newton as proximal
+from hbm_learn.optimise import newton_cg, proximal_newton
 
 _NO_MAXIMUM = (
     "the likelihood has no finite maximum: the fields of variable {} still grow after {} steps, as when some "
     "combination of values never occurs in the data, or a column repeats others; give alpha > 0: a prior keeps every "
     "coupling finite."
 )
-# A step of no consequence for the objective that still moves a field times the width of the alphabet by this much goes
-# to infinity: towards a finite minimum, both vanish together.
+# A step of no consequence for the objective that still moves log odds by this much goes to infinity: towards a finite
+# minimum, both vanish together.
 _RUNAWAY = 0.3
 # Such steps in a row before giving up.
 _PATIENCE = 4
-# The share of the decrement that a step leaves, at best, see ``composite._ROWS_A_PARAMETER``.
+# The share of the decrement that a step leaves, at best, see ``sums._ROWS_A_PARAMETER``.
 _LEAST_RATE = 0.1
 # KKT residual of an ℓ1 fit, relative to the largest rate, by the bytes of a float: what its rounding allows.
 _KKT = {8: 1e-7, 4: 1e-5}
@@ -60,8 +60,8 @@ class _Stop:
         if self.left > self.enough:
             self.runaway = 0
             return False
-        change, self.site = self.composite.largest_field(step)
-        self.runaway = self.runaway + 1 if change > _RUNAWAY else 0
+        beyond = self.composite.rows_beyond(step, _RUNAWAY, seen=False)
+        self.runaway, self.site = self.runaway + 1 if beyond.any() else 0, int(beyond.argmax())
         return self.runaway in (0, _PATIENCE)
 
 
@@ -70,25 +70,42 @@ class CompositeFit:
 
     def __init__(self, method: str, composite: Composite):
         self.method, self.composite = method, composite
-        self.independent_value, self.count, self.information = at_independence(composite)
+        self.independence = Independence.of(composite)
 
     def fit(
         self,
         prior: Prior,
-        start: BoltzmannMachine | None = None,
+        start: np.ndarray | BoltzmannMachine | None = None,
         *,
         tol: float = 0.01,
         max_iter: int = 50,
         random_state: Any = None,
         verbose: int = 0,
-    ) -> InversionResult:
-        """The minimum under a prior, from a start (independence if None); see ``pseudolikelihood.fit``."""
-        composite, M = self.composite, self.composite.rows.n_samples
-        n, linear, interactions = composite.n_features, composite.n_linear, composite.map.interactions
+    ) -> Fit:
+        """The minimum under a prior.
+
+        Parameters
+        ----------
+        prior : Prior
+            α of each order, fixed, in the gauge of the fit; see ``prior.learn`` for empirical Bayes.
+        start : (P,) array, BoltzmannMachine or None
+            Where to begin, such as the closed form; independence if it is None, or better.
+        tol : float
+            The Newton decrement at which to stop, as a share of p/M, what an efficient estimate has by chance; p counts
+            parameters by the share of them that the data determine, and not the prior.
+        max_iter : int
+            Newton steps at most.
+        random_state : int or None
+            Of the probes that standard errors take beyond 2000 parameters.
+        verbose : int
+            1 prints a line for each step.
+        """
+        composite, M, count = self.composite, self.composite.rows.n_samples, self.independence.count
+        parameters = composite.parameters
         ridge, lasso = np.zeros(composite.n_params), np.zeros(composite.n_params)
-        ridge[n:linear] = self.count[n:linear] * prior.ridge(interactions) / M
-        lasso[n:linear] = self.count[n:linear] * prior.lasso(interactions) / M
-        n_determined = float(np.sum(1.0 / (1.0 + ridge / self.information)))
+        ridge[parameters.n_own :] = count[parameters.n_own :] * prior.ridge(parameters.columns) / M
+        lasso[parameters.n_own :] = count[parameters.n_own :] * prior.lasso(parameters.columns) / M
+        n_determined = float(np.sum(1.0 / (1.0 + ridge / self.independence.information)))
         composite.stride = stride = composite.first_stride(n_determined)
         objective = Objective(composite, ridge)
         minimise = _sparse if lasso.any() else _smooth
@@ -96,27 +113,33 @@ class CompositeFit:
             theta = self._best_start(objective, lasso, start)
             theta, report = minimise(objective, theta, lasso, (tol, n_determined / M), max_iter, verbose)
             composite.stride = stride
-            errors = sandwich.errors(objective, theta, self.count, random_state, runaway=not report["converged"])
-        return InversionResult(
+            errors = sandwich.errors(objective, theta, count, random_state, runaway=not report["converged"])
+        if lasso.any():
+            errors = errors.without_free()
+        return Fit(
             method=self.method,
-            model=composite.model(theta),
-            standard_errors=np.sqrt(errors.posterior[n:linear]),
-            h_standard_errors=np.sqrt(errors.posterior[:n]),
-            sampling_errors=np.sqrt(errors.sampling[n:linear]),
-            kept=errors.kept[n:linear],
-            noise=errors.noise[n:linear],
-            z=None if errors.z is None or lasso.any() else errors.z[n:linear],
-            alpha={k: float(prior.alpha[k]) for k in interactions.orders},
+            parameters=parameters,
+            theta=theta,
+            posterior=errors.posterior,
+            sampling=errors.sampling,
+            kept=errors.kept[parameters.n_own :],
+            noise=errors.noise[parameters.n_own :],
+            alpha={k: float(prior.alpha[k]) for k in parameters.columns.orders},
+            free=errors.free,
+            free_variance=errors.free_variance,
+            covariance=errors.covariance,
+            free_covariance=errors.free_covariance,
             **report,
         )
 
-    def _best_start(self, objective: Objective, lasso: np.ndarray, start: BoltzmannMachine | None) -> np.ndarray:
-        independent = self.composite.independent()
+    def _best_start(
+        self, objective: Objective, lasso: np.ndarray, start: np.ndarray | BoltzmannMachine | None
+    ) -> np.ndarray:
         if start is None:
-            return independent
-        given = self.composite.pack(start)
+            return self.independence.theta
+        given = self.composite.parameters.pack(start) if isinstance(start, BoltzmannMachine) else start
         value = objective.value_gradient(given)[0] + float(lasso @ np.abs(given))
-        return given if value <= self.independent_value else independent
+        return given if value <= self.independence.value else self.independence.theta
 
 
 def _smooth(
@@ -129,8 +152,8 @@ def _smooth(
     # A start may lie so far out that no step runs away from there any more.
     unbounded, site = bool(stop.runaway), stop.site
     if not unbounded and not objective.ridge.any():
-        largest, site = objective.composite.largest_field(found.theta)
-        unbounded = largest > UNBOUNDED
+        beyond = objective.composite.rows_beyond(found.theta, UNBOUNDED, seen=True)
+        unbounded, site = bool(beyond.any()), int(beyond.argmax())
     status = _NO_MAXIMUM.format(site, found.n_iter) if unbounded else found.status
     converged = found.converged and not unbounded
     residual = (stop.left if found.converged else found.decrement) / typical
@@ -142,35 +165,6 @@ def _sparse(
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """Proximal Newton until the KKT conditions hold: exact zeros want exact conditions, whatever is ``enough``."""
     limit = _KKT[objective.composite.dtype.itemsize]
-    found = proximal.minimise(objective, theta, lasso, tol=limit, max_iter=max_iter, verbose=verbose)
+    found = proximal_newton.minimise(objective, theta, lasso, tol=limit, max_iter=max_iter, verbose=verbose)
     report = {"converged": found.converged, "status": found.status, "n_iter": found.n_iter, "residual": found.residual}
     return found.theta, report
-
-
-def at_independence(composite: Composite) -> tuple[float, np.ndarray, np.ndarray]:
-    """Of independent variables with the data's frequencies: Q; c, (n_params,): curvature over Fisher information; and
-    the curvature itself, in the parameters of centred variables."""
-    frequencies, theta = composite.rows.frequencies, composite.independent()
-    n, q = frequencies.shape
-    codes = np.tile(np.arange(q, dtype=np.uint8), (n, 1))
-    F = np.repeat(theta[:n, None], q, axis=1)
-    first = np.empty((composite.terms, n, q))
-    second = np.empty((composite.terms * (composite.terms + 1) // 2, n, q))
-    losses = np.zeros(n)
-    for a, only in enumerate(np.eye(q)):
-        losses += frequencies[:, a] * composite.kernel(
-            codes, F, composite.d_part(theta), composite.alphabet.nodes, only, first, second
-        )
-    curvature = (frequencies * second[0]).sum(axis=1) * composite.scale(losses)
-    ratio = curvature / composite.rows.variance
-    count = [np.add.reduceat(ratio[composite.map.interactions.members], composite.map.interactions.indptr[:-1])]
-    if not len(composite.map.interactions):
-        count = []
-    value = float(np.log(losses).sum() if composite.log else losses.sum())
-    rest = composite.n_params - composite.n_linear
-    information = composite.map.independent_curvature(curvature, composite.rows.variance)
-    return (
-        value,
-        np.concatenate([ratio, *count, np.ones(rest)]),
-        np.concatenate([information, np.full(rest, np.inf)]),
-    )

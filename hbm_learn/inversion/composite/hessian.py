@@ -1,6 +1,6 @@
 """The Hessian of a composite objective and the covariance of its score as matrices: up to thousands of parameters.
 
-H is a sum of one Gram matrix for each site, over the monomials that its field depends on: 2 Σ_i K_i² flops a row.
+H is a sum of one Gram matrix for each site, over the monomials that its fields depend on: 2 Σ_i K_i² flops a row.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from hbm_learn._kernels import conditional
-from hbm_learn._threads import in_threads
 from hbm_learn.data.rows import Block
 from hbm_learn.inversion.composite.sums import Composite, PartValues
 
@@ -18,28 +17,24 @@ _LARGEST_LEVERAGE = 0.5
 
 def hessian(composite: Composite, theta: np.ndarray, stride: int = 1, offset: int = 0) -> np.ndarray:
     """∂²Q/∂θ² (P, P) without a ridge, from every ``stride``-th row."""
-    W = composite.map.weights(theta, composite.dtype)
     sums = composite.sums(theta) if composite.log else None
     scale = composite.scale(sums.losses) if sums else np.ones(composite.n_features)
+    sites = _Sites(composite)
+    at = composite.at(theta)
 
-    def work(share: list[Block]) -> tuple[list[np.ndarray], float]:
-        grams = [np.zeros((size, size)) for size in np.diff(composite.map.site_ptr) + composite.terms - 1]
-        for part in share:
-            values = composite.evaluate(part, theta, W, second=True)
-            _add_grams(composite, values.Phi, values.second * values.weights, grams)
-        return grams, sum(float(part[1].sum()) for part in share)
+    def work(part: Block) -> list[np.ndarray]:
+        values = composite.evaluate(part, at, second=True)
+        values.second[...] *= values.weights
+        return [part[1].sum(), *(sites.gram(i, values) for i in range(composite.n_features))]
 
-    blocks = composite.rows.blocks(stride, offset)
-    pieces = [piece for b in blocks for piece in in_threads(work, composite.shares(b), composite.n_jobs)]
-    total = sum(weight for _, weight in pieces)
+    total, *grams = composite.over_rows(work, stride, offset)
     H = np.zeros((composite.n_params, composite.n_params))
-    for i in range(composite.n_features):
-        where = composite.site_params(i)
-        mine = sum(grams[i] for grams, _ in pieces) * (scale[i] / total)
+    for i, (where, gram) in enumerate(zip(sites.params, grams)):
+        gram *= scale[i] / total
         if sums:
             slope = composite.site_slopes(sums, i) * scale[i]
-            mine -= np.outer(slope, slope)
-        H[np.ix_(where, where)] += mine
+            gram -= np.outer(slope, slope)
+        H[np.ix_(where, where)] += gram
     return H
 
 
@@ -47,73 +42,98 @@ def score_covariance(composite: Composite, theta: np.ndarray, inverse: np.ndarra
     """V (P, P), the covariance of the mean score over data sets, from every ``stride``-th row.
 
     A row draws the fit towards itself, the more the larger its leverage h = ∂²ℓ φᵀ H⁻¹ φ / M, so that its score there
-    is about 1 − h of what it would be without it: scores are divided by that, as in the jackknife (HC3).
+    is about 1 − h of what it would be without it: scores are divided by that, as in the jackknife (HC3). Where a site
+    has several columns, h is their average.
 
     Parameters
     ----------
-    inverse : (P, P) H⁻¹.
+    composite : Composite
+    theta : (P,) array
+    inverse : (P, P) array
+        H⁻¹.
+    stride : int
     """
-    W = composite.map.weights(theta, composite.dtype)
+    at, M = composite.at(theta), composite.rows.n_samples
     scale = composite.scale(composite.sums(theta).losses)
-    sites = [composite.site_params(i) for i in range(composite.n_features)]
-    inverses = [inverse[np.ix_(where, where)].astype(composite.dtype) for where in sites]
+    sites = _Sites(composite)
+    inverses = [inverse[np.ix_(where, where)].astype(composite.dtype) for where in sites.params]
+    # stride/M is the weight of one sample among equal ones
+    share = stride / M * scale / np.diff(composite.parameters.space.column_ptr)
 
-    M = composite.rows.n_samples
+    def work(part: Block) -> list[np.ndarray]:
+        values = composite.evaluate(part, at, second=True)
+        leverage = np.stack([sites.leverage(i, values, each) for i, each in enumerate(inverses)]) * share[:, None]
+        kept = scale[:, None] / (1.0 - np.minimum(leverage, _LARGEST_LEVERAGE))
+        values.first[...] *= kept.astype(composite.dtype)[composite.outputs.site]
+        scores = _scores(composite, values)
+        mean = scores @ part[1]
+        scores *= np.sqrt(part[1] / M).astype(scores.dtype)
+        return [scores @ scores.T, mean, part[1].sum()]
 
-    def work(share: list[Block]) -> tuple[np.ndarray, np.ndarray, float]:
-        V, mean = np.zeros((composite.n_params, composite.n_params)), np.zeros(composite.n_params)
-        for part in share:
-            values = composite.evaluate(part, theta, W, second=True)
-            # stride/M is the weight of one sample among equal ones
-            leverage = _leverages(composite, values, inverses) * (stride / M) * scale[:, None]
-            kept = 1.0 - np.minimum(leverage, _LARGEST_LEVERAGE)
-            scores = _scores(composite, values.Phi, values.first * (scale[:, None] / kept).astype(composite.dtype))
-            mean += scores @ part[1]
-            scores *= np.sqrt(part[1] / M).astype(scores.dtype)
-            V += scores @ scores.T
-        return V, mean, sum(float(part[1].sum()) for part in share)
-
-    V, mean, total = np.zeros(inverse.shape), np.zeros(len(inverse)), 0.0
-    for block in composite.rows.blocks(stride):
-        for piece in in_threads(work, composite.shares(block), composite.n_jobs):
-            V += piece[0]
-            mean, total = mean + piece[1], total + piece[2]
-    return V - np.outer(mean, mean) / (M * total)
+    V, mean, total = composite.over_rows(work, stride)
+    V -= np.outer(mean, mean / (M * total))
+    return V
 
 
-def _site_monomials(composite: Composite, Phi: np.ndarray, i: int) -> np.ndarray:
-    return Phi[composite.map.monomial[composite.map.site_ptr[i] : composite.map.site_ptr[i + 1]]]
+class _Sites:
+    """Parameters of each site, and where the blocks of its outputs begin among them: columns, then extras."""
+
+    def __init__(self, composite: Composite):
+        self.map, self.outputs = composite.map, composite.outputs
+        self.column_ptr = composite.parameters.space.column_ptr
+        self.params = [composite.site_params(i) for i in range(composite.n_features)]
+
+    def blocks(self, i: int, Phi: np.ndarray) -> list[tuple[slice, np.ndarray | None]]:
+        """For each output of site i, where its parameters are and ∂η/∂θ (K, R) there; None stands for 1."""
+        start, out, pointers = 0, [], self.map.column_ptr
+        for c in range(self.column_ptr[i], self.column_ptr[i + 1]):
+            mine = Phi[self.map.monomial[pointers[c] : pointers[c + 1]]]
+            out.append((slice(start, start + len(mine)), mine))
+            start += len(mine)
+        return [*out, *((slice(k, k + 1), None) for k in range(start, len(self.params[i])))]
+
+    def gram(self, i: int, values: PartValues) -> np.ndarray:
+        """Σ_rows ∂²ℓ_i over the parameters of the site."""
+        blocks, pairs = self.blocks(i, values.Phi), self.outputs.pairs_of(i)
+        if len(blocks) == 1:
+            return _weighted_product(blocks[0][1], values.second[pairs[0, 0]], blocks[0][1])
+        out = np.empty((len(self.params[i]), len(self.params[i])), dtype=values.Phi.dtype)
+        for k, (mine, left) in enumerate(blocks):
+            for l, (other, right) in enumerate(blocks[k:], start=k):
+                out[mine, other] = _weighted_product(left, values.second[pairs[k, l]], right)
+                if l > k:
+                    out[other, mine] = out[mine, other].T
+        return out
+
+    def leverage(self, i: int, values: PartValues, inverse: np.ndarray) -> np.ndarray:
+        """(R,) Tr(∂²ℓ_i · A H⁻¹ Aᵀ), with A = ∂η_i/∂θ."""
+        blocks, pairs = self.blocks(i, values.Phi), self.outputs.pairs_of(i)
+        out = np.zeros(values.Phi.shape[1])
+        for k, (mine, left) in enumerate(blocks):
+            for l, (other, right) in enumerate(blocks[k:], start=k):
+                twice = 1.0 if l == k else 2.0
+                out += twice * values.second[pairs[k, l]] * _form(left, inverse[mine, other], right)
+        return out
 
 
-def _add_grams(composite: Composite, Phi: np.ndarray, second: np.ndarray, grams: list[np.ndarray]) -> None:
-    """Σ_rows w ∂²ℓ_i over the parameters of each site."""
-    for i, gram in enumerate(grams):
-        mine = _site_monomials(composite, Phi, i)
-        K = len(mine)
-        gram[:K, :K] += (mine * second[0, i]) @ mine.T
-        if composite.terms == 2:
-            cross = mine @ second[1, i]
-            gram[:K, K] += cross
-            gram[K, :K] += cross
-            gram[K, K] += second[2, i].sum(dtype=np.float64)
+def _weighted_product(left: np.ndarray | None, weights: np.ndarray, right: np.ndarray | None) -> np.ndarray:
+    """Σ_rows w left ⊗ right, (K, K'); None stands for 1."""
+    if left is None:
+        return weights.sum(dtype=np.float64).reshape(1, 1)
+    return (left @ weights)[:, None] if right is None else (left * weights) @ right.T
 
 
-def _leverages(composite: Composite, values: PartValues, inverses: list[np.ndarray]) -> np.ndarray:
-    """(n, R) Tr(∂²ℓ_i · A H⁻¹ Aᵀ), with A = (φ, 1) the derivatives of (f_i, d_i) by the parameters of site i."""
-    out = np.empty(values.second.shape[1:])
-    for i, inverse in enumerate(inverses):
-        mine = _site_monomials(composite, values.Phi, i)
-        K = len(mine)
-        out[i] = values.second[0, i] * np.einsum("kr,kr->r", mine, inverse[:K, :K] @ mine)
-        if composite.terms == 2:
-            out[i] += 2.0 * values.second[1, i] * (inverse[K, :K] @ mine) + values.second[2, i] * inverse[K, K]
-    return out
+def _form(left: np.ndarray | None, inverse: np.ndarray, right: np.ndarray | None) -> np.ndarray:
+    """leftᵀ H⁻¹ right for each row; None stands for 1."""
+    if left is None:
+        return inverse[0]
+    return inverse[:, 0] @ left if right is None else np.einsum("kr,kr->r", left, inverse @ right)
 
 
-def _scores(composite: Composite, Phi: np.ndarray, first: np.ndarray) -> np.ndarray:
+def _scores(composite: Composite, values: PartValues) -> np.ndarray:
     """∂ℓ/∂θ of each row, (P, R)."""
-    out = np.empty((composite.n_params, Phi.shape[1]), dtype=Phi.dtype)
-    entries = composite.map
-    conditional.scores(Phi, first[0], entries.monomial, entries.param, entries.site_ptr, out)
-    out[composite.n_linear :] = first[1:].reshape(-1, Phi.shape[1])
+    out = np.empty((composite.n_params, values.Phi.shape[1]), dtype=values.Phi.dtype)
+    entries, N = composite.map, composite.outputs.n_columns
+    conditional.scores(values.Phi, values.first, entries.monomial, entries.param, entries.column_ptr, out)
+    out[composite.outputs.extra_params] = values.first[N:]
     return out

@@ -9,19 +9,28 @@ other rows than the last one, so that what one leaves behind in directions that 
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+from scipy import sparse
 
-from hbm_learn._threads import in_threads
+from hbm_learn import linalg
+from hbm_learn._kernels import conditional
 from hbm_learn.data.rows import Block
+from hbm_learn.inversion.composite.design import independent_curvature
 from hbm_learn.inversion.composite.hessian import hessian
-from hbm_learn.inversion.composite.sums import Composite
+from hbm_learn.inversion.composite.sums import Composite, SiteSums
 
 # Up to this many parameters the Hessian may be a matrix, if that costs at most as much as so many products with it.
-MAX_DENSE = 1000
-_DENSE_PRODUCTS = 80
+MAX_MATRIX = 1000
+_MATRIX_PRODUCTS = 80
+# Parts of the rows that one thread takes together.
+_SHARES = 8
+# Curvatures are taken for at least this share of those of independent variables.
+_LEAST_CURVATURE = 1e-10
+# Eigenvalues of the correlations of a site's own functions, likewise.
+_LEAST_CORRELATION = 5e-7
 
 
 class Objective:
@@ -29,8 +38,10 @@ class Objective:
 
     Attributes
     ----------
-    n_passes : work so far, in passes over the data.
-    noise : relative accuracy of the value.
+    n_passes : float
+        Work so far, in passes over the data.
+    noise : float
+        Relative accuracy of the value.
     """
 
     def __init__(self, composite: Composite, ridge: np.ndarray):
@@ -47,22 +58,20 @@ class Objective:
             return self._last[1:]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             sums = composite.sums(theta)
-            scale = composite.scale(sums.losses)
             value = float(np.log(sums.losses).sum() if composite.log else sums.losses.sum())
-            by_d = sums.by_d * scale[: len(sums.by_d)]
-            gradient = composite.to_params(sums.entries * scale[composite.map.site], by_d)
+            gradient = composite.to_params(*scaled(composite, sums, composite.scale(sums.losses)))
         self.n_passes += 1
         self._last = theta, value + 0.5 * float(self.ridge @ theta**2), gradient + self.ridge * theta
         return self._last[1:]
 
-    def curvature(self, theta: np.ndarray) -> Curvature | DenseCurvature:
+    def curvature(self, theta: np.ndarray) -> HessianProducts | HessianMatrix:
         """∂²Q/∂θ² on a subsample of the rows: a matrix where that costs no more than a few dozen products."""
         composite = self.composite
         self.n_hessians += 1
         sizes = np.diff(composite.map.site_ptr)
-        if composite.n_params <= MAX_DENSE and sizes @ sizes <= _DENSE_PRODUCTS * len(composite.map.site):
-            return DenseCurvature(self, theta)
-        return Curvature(self, theta)
+        if composite.n_params <= MAX_MATRIX and sizes @ sizes <= _MATRIX_PRODUCTS * len(composite.map.column):
+            return HessianMatrix(self, theta)
+        return HessianProducts(self, theta)
 
     def sharpen(self) -> bool:
         """Take four times as many rows for the Hessian; False if it has them all."""
@@ -72,7 +81,12 @@ class Objective:
         return True
 
 
-class DenseCurvature:
+def scaled(composite: Composite, sums: SiteSums, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives by entry of W and by extra, times the derivative of the objective by S_i."""
+    return sums.entries * scale[composite.entry_site], sums.extras * scale[composite.outputs.extra_site]
+
+
+class HessianMatrix:
     """The Hessian of Q at θ on every ``stride``-th row as a matrix, with its Cholesky factor as preconditioner."""
 
     def __init__(self, objective: Objective, theta: np.ndarray):
@@ -89,145 +103,146 @@ class DenseCurvature:
         return self.H @ v
 
     @cached_property
-    def _factor(self) -> np.ndarray:
-        """Cholesky factor of H with unit diagonal, lifted as little as makes it definite."""
-        scale, lift = 1.0 / np.sqrt(self.diagonal), 1e-14
-        while True:
-            try:
-                return linalg.cholesky(
-                    self.H * np.outer(scale, scale) + lift * np.eye(len(scale)), lower=True, check_finite=False
-                )
-            except linalg.LinAlgError:
-                lift *= 10.0
+    def _factor(self) -> linalg.Factor:
+        return linalg.factor(self.H)
 
     def precondition(self, r: np.ndarray) -> np.ndarray:
         """H⁻¹ r."""
-        scale = 1.0 / np.sqrt(self.diagonal)
-        return scale * linalg.cho_solve((self._factor, True), scale * r, check_finite=False)
+        return linalg.solve(self._factor, r)
 
 
-class Curvature:
+class HessianProducts:
     """The Hessian of Q at θ on every ``stride``-th row, as products with vectors; and an approximate inverse.
 
-    The approximation is the Hessian of independent variables: it is diagonal in the couplings of the centred variables
-    x − m (up to a 2 × 2 block of h_i and d_i), H⁻¹ ≈ T D⁻¹ Tᵀ.
+    The approximation is the Hessian of independent variables: in the gauge of centred functions it is diagonal in the
+    couplings, with a block for the own parameters of each site, H⁻¹ ≈ T D⁻¹ Tᵀ.
+
+    Attributes
+    ----------
+    shares : list of lists of (part, second)
+        The rows that it takes, with weighted second derivatives: of the pairs with a column, others only as sums.
+    means : (pairs,) array
+        ∂²Q of the pairs of outputs, on average over rows.
+    losses : (n,) array
+        S on these rows.
     """
 
     def __init__(self, objective: Objective, theta: np.ndarray):
         self.objective, self.composite = objective, objective.composite
-        composite = self.composite
+        composite, outputs = self.composite, objective.composite.outputs
         self.share, self.exact = 1.0 / composite.stride, composite.stride == 1
-        W = composite.map.weights(theta, composite.dtype)
+        at = composite.at(theta)
 
-        def work(share: list[Block]) -> list[tuple]:
-            found = []
-            for part in share:
-                values = composite.evaluate(part, theta, W, second=True)
-                values.second[...] *= values.weights
-                slopes = None
-                if composite.log:
-                    adjoint = composite.map.adjoint(values.first[0] * values.weights, values.Phi)
-                    slopes = composite.map.entries(adjoint), (values.first[1:].astype(np.float64) @ part[1]).ravel()
-                found.append((part, values.second, values.losses, slopes))
-            return found
+        def work(part: Block) -> list[Any]:
+            values = composite.evaluate(part, at, second=True)
+            values.second[...] *= values.weights
+            whole = outputs.n_pairs == outputs.n_row_pairs
+            kept = part, values.second if whole else values.second[: outputs.n_row_pairs].copy()
+            slopes = composite.slopes(values) if composite.log else [values.losses]
+            return [[kept], part[1].sum(), values.second.sum(axis=1, dtype=np.float64), *slopes]
 
-        blocks = composite.rows.blocks(composite.stride, objective.n_hessians)
-        found = [share for block in blocks for share in in_threads(work, composite.shares(block), composite.n_jobs)]
-        self.shares = [[(part, second) for part, second, _, _ in share] for share in found]
-        flat = [piece for share in found for piece in share]
-        total = sum(float(part[1].sum()) for part, *_ in flat)
-        self.losses = sum(piece[2] for piece in flat)
-        self.scale = composite.scale(self.losses) / (1.0 if composite.log else total)
-        self.means = sum(second.sum(axis=2, dtype=np.float64) for _, second, _, _ in flat) * self.scale
+        held, total, means, *slopes = composite.over_rows(work, composite.stride, objective.n_hessians)
+        edges = [len(held) * k // _SHARES for k in range(_SHARES + 1)]
+        self.shares = [held[lo:hi] for lo, hi in pairwise(edges) if hi > lo]
+        self.losses = slopes[0]
+        self.scale = composite.scale(self.losses) / (1.0 if composite.log else float(total))
+        self.means = means * self.scale[outputs.pair_site]
         if composite.log:
-            self.slopes = tuple(sum(np.float64(piece[3][k]) for piece in flat) for k in (0, 1))
+            self.slopes = scaled(composite, composite.site_sums(*slopes), self.scale)
         objective.n_passes += (1.0 if composite.log else 0.5) * self.share
 
     def product(self, v: np.ndarray) -> np.ndarray:
         """H v: as many flops as a pass over the subsample."""
-        composite, scale = self.composite, self.scale
+        composite, outputs = self.composite, self.composite.outputs
         V = composite.map.weights(v, composite.dtype)
-        vd = v[composite.n_linear :].astype(composite.dtype)[:, None]
+        extras = v[outputs.extra_params].astype(composite.dtype)
 
-        def work(share: list[tuple[Block, np.ndarray]]) -> tuple[Any, Any]:
-            total: Any = np.float64(0.0)
-            by_d = np.zeros(composite.n_params - composite.n_linear)
-            for part, second in share:
-                _, Phi = composite.monomials(part)
-                u = composite.map.fields(V, Phi)
-                if composite.terms == 2:
-                    by_d = by_d + (second[1] * u + second[2] * vd).sum(axis=1, dtype=np.float64)
-                    u = second[0] * u + second[1] * vd
-                else:
-                    u *= second[0]
-                total = total + composite.map.adjoint(u, Phi)
-            return total, by_d
+        def work(held: tuple[Block, np.ndarray]) -> list[np.ndarray]:
+            part, second = held
+            _, Phi = composite.monomials(part)
+            u, by_extra = composite.map.fields(V, Phi), np.zeros(outputs.n_extras)
+            if outputs.n_pairs == outputs.n_columns:
+                u *= second
+                return [composite.map.adjoint(u, Phi), by_extra]
+            image = np.empty_like(u)
+            conditional.curve(u, extras, second, composite.losses.tables, image, by_extra)
+            return [composite.map.adjoint(image, Phi), by_extra]
 
-        pieces = in_threads(work, self.shares, composite.n_jobs)
-        entries = composite.map.entries(sum(piece[0] for piece in pieces)) * scale[composite.map.site]
-        by_d = sum(piece[1] for piece in pieces)
-        by_d = by_d * scale[: len(by_d)]
+        found = composite.site_sums(self.losses, *composite.over_shares(work, self.shares))
+        entries, by_extra = scaled(composite, found, self.scale)
         if composite.log:
-            entries, by_d = self._less_rank_one(v, entries, by_d)
+            entries, by_extra = self._less_rank_one(v, entries, by_extra)
         self.objective.n_passes += self.share
-        return composite.to_params(entries, by_d) + self.objective.ridge * v
+        out = composite.to_params(entries, by_extra) + self.objective.ridge * v
+        if outputs.n_extras:
+            out[: composite.parameters.n_own] += self._between_extras @ v[: composite.parameters.n_own]
+        return out
 
-    def _less_rank_one(self, v: np.ndarray, entries: np.ndarray, by_d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _less_rank_one(self, v: np.ndarray, entries: np.ndarray, by_extra: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """∂² ln S = ∂²S/S − (∂S/S)(∂S/S)ᵀ, site by site."""
-        composite, site = self.composite, self.composite.map.site
-        slopes = self.slopes[0] * self.scale[site]
-        slopes_d = self.slopes[1] * self.scale[: len(by_d)]
+        composite, site, extra_site = self.composite, self.composite.entry_site, self.composite.outputs.extra_site
+        slopes, by_slope = self.slopes
         along = np.bincount(site, slopes * v[composite.map.param], minlength=composite.n_features)
-        along[: len(by_d)] += slopes_d * v[composite.n_linear :]
-        return entries - slopes * along[site], by_d - slopes_d * along[: len(by_d)]
+        own = by_slope * v[composite.outputs.extra_params]
+        along += np.bincount(extra_site, own, minlength=composite.n_features)
+        return entries - slopes * along[site], by_extra - by_slope * along[extra_site]
+
+    @cached_property
+    def _between_extras(self) -> sparse.csr_array:
+        """(n_own, n_own) ∂²Q of two extras of a site."""
+        outputs = self.composite.outputs
+        means = np.where(np.arange(outputs.n_pairs) >= outputs.n_row_pairs, self.means, 0.0)
+        return outputs.block_matrix([means[pairs] for pairs in outputs.group_pairs])
 
     @cached_property
     def diagonal(self) -> np.ndarray:
-        """(n_params,) the diagonal of H if the variables were independent."""
-        composite = self.composite
-        second = composite.rows.variance + composite.rows.mean**2
-        linear = composite.map.independent_curvature(self.means[0], second)
-        return np.maximum(np.concatenate([linear, *self.means[2:]]) + self.objective.ridge, 1e-12)
+        """(P,) the diagonal of H if the variables were independent."""
+        composite, outputs = self.composite, self.composite.outputs
+        second = composite.column_moments[1]
+        linear = independent_curvature(composite.parameters.columns, self.means[outputs.column_pairs], second)
+        own = self.means[outputs.own_pairs]
+        return np.maximum(np.concatenate([own, linear]) + self.objective.ridge, 1e-12)
+
+    @cached_property
+    def own_blocks(self) -> list[np.ndarray]:
+        """(o_i, o_i) ∂²Q/∂own² of each site."""
+        return [self.means[self.composite.outputs.pairs_of(i)] for i in range(self.composite.n_features)]
+
+    # ------------------------------------------------------------------ the approximate inverse
 
     @cached_property
     def _free_diagonal(self) -> np.ndarray:
-        """D for (h', J') without the ridge."""
+        """(p,) D of the couplings of centred functions, without the ridge."""
         composite = self.composite
-        D = composite.map.independent_curvature(self.means[0], np.maximum(composite.rows.variance, 1e-12))
-        return np.maximum(D, 1e-10 * D.max())
+        columns, variance = composite.parameters.columns, np.maximum(composite.centring.variance, 1e-12)
+        curvature = composite.centring.curvature(self.own_blocks)
+        least = independent_curvature(columns, _LEAST_CURVATURE * variance, variance)
+        return np.maximum(independent_curvature(columns, curvature, variance), least)
 
     @cached_property
     def _diagonal(self) -> np.ndarray:
-        """D for (h', J'); Tᵀ diag(ridge) T adds the squares of T."""
-        composite = self.composite
-        D = self._free_diagonal + composite.centring.power(2).T @ self.objective.ridge[: composite.n_linear]
-        return np.maximum(D, 1e-10 * D.max())
+        """(p,) D; Tᵀ diag(ridge) T adds the squares of T."""
+        from_prior = self.composite.centring.T.power(2).T @ self.objective.ridge
+        return self._free_diagonal + from_prior[self.composite.parameters.n_own :]
+
+    @cached_property
+    def _own_inverse(self) -> sparse.csr_array:
+        """(n_own, n_own) the inverse of each site's block of own parameters."""
+        composite, outputs = self.composite, self.composite.outputs
+        means = self.means.copy()
+        means[outputs.own_pairs] = np.maximum(means[outputs.own_pairs], _LEAST_CURVATURE * composite.own_variance)
+        inverses = [linalg.block_inverses(means[pairs], _LEAST_CORRELATION) for pairs in outputs.group_pairs]
+        return outputs.block_matrix(inverses)
 
     def precondition(self, r: np.ndarray, prior: bool = True) -> np.ndarray:
         """T D⁻¹ Tᵀ r, with the prior's part of D or without."""
-        composite, T = self.composite, self.composite.centring
-        linear, n = composite.n_linear, composite.n_features
-        s = T.T @ r[:linear]
-        out = s / (self._diagonal if prior else self._free_diagonal)
-        if composite.terms == 1:
-            return T @ out
-        aa, ab, bb = self._site_inverse
-        rd = r[linear:]
-        out[:n] = aa * s[:n] + ab * rd
-        return np.concatenate([T @ out, ab * s[:n] + bb * rd])
+        T, n_own = self.composite.centring.T, self.composite.parameters.n_own
+        s = T.T @ r
+        D = self._diagonal if prior else self._free_diagonal
+        return T @ np.concatenate([self._own_inverse @ s[:n_own], s[n_own:] / D])
 
     def inverse_diagonal(self, count: np.ndarray, prior: bool = True) -> np.ndarray:
-        """(n_params,) the diagonal of T D⁻¹ diag(count) Tᵀ, with the prior's part of D or without."""
-        composite = self.composite
-        linear, n = composite.n_linear, composite.n_features
-        centred = 1.0 / (self._diagonal if prior else self._free_diagonal)
-        last = []
-        if composite.terms == 2:
-            centred[:n], last = self._site_inverse[0], [self._site_inverse[2] * count[linear:]]
-        return np.concatenate([composite.centring.power(2) @ (centred * count[:linear]), *last])
-
-    @cached_property
-    def _site_inverse(self) -> np.ndarray:
-        """(3, n) entries of the inverse of each site's block of h' and d."""
-        a, b, c = np.maximum(self.means, [[1e-300], [-np.inf], [1e-300]])
-        return np.array([c, -b, a]) / np.maximum(a * c - b * b, 1e-6 * a * c)
+        """(P,) the diagonal of T D⁻¹ diag(count) Tᵀ, with the prior's part of D or without."""
+        D = self._diagonal if prior else self._free_diagonal
+        centred = np.concatenate([self._own_inverse.diagonal(), 1.0 / D])
+        return self.composite.centring.T.power(2) @ (centred * count)

@@ -1,35 +1,45 @@
 """Composite likelihoods: the mean loss of each variable given the others, and its derivatives, on blocks of rows.
 
-    S_i(θ) = Σ_rows w ℓ(x_i; f_i(x), d_i),   θ = (h, J, d)
+    S_i(θ) = Σ_rows w ℓ(x_i; η_i(x)),   θ = (own, J)
 
-d is left out on two-valued alphabets. f is linear in (h, J): a pass over the data builds the monomials of a few rows at
-a time, multiplies them with the couplings, and multiplies the derivatives of the losses back: 4nK flops a row for K
-monomials. Products are float32 for large data, sums float64.
+The outputs η are linear in θ: a pass over the data builds the monomials of a few rows at a time, multiplies them with
+the couplings, and multiplies the derivatives of the losses back: 4NK flops a row for N columns and K monomials.
+Products are float32 for large data, sums float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hbm_learn._threads import in_threads, row_parts
+from hbm_learn._kernels import conditional
+from hbm_learn._threads import in_threads
+from hbm_learn.data.reduce import reduce
 from hbm_learn.data.rows import Block, Rows
 from hbm_learn.data.samples import Samples
-from hbm_learn.interactions import Interactions
-from hbm_learn.inversion.composite.design import FieldMap
-from hbm_learn.model import BoltzmannMachine
+from hbm_learn.inversion.composite.design import Centring, FieldMap
+from hbm_learn.inversion.composite.losses import Loss, SiteLosses
+from hbm_learn.inversion.parameters import Parameters
 
 # Entries of the monomials of one part of the rows: they stay in cache between the two products.
 _PART = 2**19
 # A pass below this many flops is done in float64.
 _SMALL = 2e8
-# Rows of the Hessian's subsample, to begin with: so many for each parameter that a site has for itself (of the P in
-# all, shared by the sites). A step with the subsampled Hessian leaves a share of about 1/10 of the decrement.
+# Rows of the Hessian's subsample, to begin with: so many for each parameter that a column has for itself (of the P in
+# all, shared by the columns). A step with the subsampled Hessian leaves a share of about 1/10 of the decrement.
 _ROWS_A_PARAMETER = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """θ as the passes use it: W of the fields, and what extras contribute to the exponents of each value."""
+
+    W: np.ndarray
+    base: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +55,11 @@ class PartValues:
 
 @dataclass(frozen=True, eq=False)
 class SiteSums:
-    """S_i (n,), ∂S_i/∂W_iν by entry, ∂S_i/∂d_i (n,), or empty on two values."""
+    """S_i (n,), and its derivatives by entry of W and by extra."""
 
     losses: np.ndarray
     entries: np.ndarray
-    by_d: np.ndarray
+    extras: np.ndarray
 
 
 class Composite:
@@ -57,157 +67,172 @@ class Composite:
 
     Parameters
     ----------
-    samples, interactions : the data and which J_μ there are.
-    kernel : ℓ and its derivatives, see ``_kernels.conditional``.
-    log : Σ ln S_i in place of Σ S_i.
-    dtype : of the products; float32 for large data by default.
-    n_jobs : threads; every core by default. Sums are added in one order, so that nothing depends on it.
+    samples : Samples
+        On the values of ``parameters.space``.
+    parameters : Parameters
+        What θ means, in the gauge of the fit.
+    loss : Loss
+    log : bool
+        Σ ln S_i in place of Σ S_i.
+    dtype : dtype
+        Of the products; float32 for large data by default.
+    n_jobs : int or None
+        Threads; every core by default. Sums are added in one order, so that nothing depends on it.
     """
 
     def __init__(
         self,
         samples: Samples,
-        interactions: Interactions,
-        kernel: Callable[..., np.ndarray],
+        parameters: Parameters,
+        loss: Loss,
         log: bool = False,
         dtype: Any = None,
         n_jobs: int | None = None,
     ):
-        self.rows = Rows(samples)
-        self.n_jobs = n_jobs
-        self.map = FieldMap(interactions)
-        self.kernel, self.log = kernel, log
-        self.alphabet = samples.alphabet
-        self.n_features = n = samples.n_features
-        self.n_linear = self.map.n_params
-        self.terms = 1 if self.alphabet.is_binary else 2
-        self.n_params = self.n_linear + (self.terms - 1) * n
-        flops = 4.0 * n * self.map.n_monomials * self.rows.n_rows
+        if samples.allow_nan:
+            raise ValueError("samples may hold missing entries: check them with allow_nan=False, or fill them in.")
+        self.rows, self.parameters, self.log, self.n_jobs = Rows(samples), parameters, log, n_jobs
+        self.map, self.losses = FieldMap(parameters), SiteLosses(parameters, loss)
+        self.outputs = self.losses.outputs
+        self.n_features, self.n_params = parameters.space.n_features, parameters.n_params
+        flops = 4.0 * parameters.space.n_columns * self.map.n_monomials * self.rows.n_rows
         self.dtype = np.dtype(dtype or (np.float64 if flops < _SMALL else np.float32))
-        self._letters = self.alphabet.nodes.astype(self.dtype)
+        self._letters = parameters.space.padded.astype(self.dtype)
         self.stride = self.first_stride(self.n_params)
 
     def first_stride(self, n_determined: float) -> int:
         """The Hessian takes every so many rows, to begin with, if the data determine so many parameters."""
-        own = n_determined / self.n_features
+        own = n_determined / self.parameters.space.n_columns
         return max(1, self.rows.n_rows // max(int(_ROWS_A_PARAMETER * own), 2000))
 
     # ------------------------------------------------------------------ parameters
 
-    def pack(self, model: BoltzmannMachine) -> np.ndarray:
-        """θ of a model on the same interactions."""
-        if self.terms == 2:
-            return np.concatenate([model.h, model.weights, model.d])
-        # x² = (x₀ + x₁) x − x₀x₁ on two values: d is a field
-        return np.concatenate([model.h - 0.5 * model.d * self.alphabet.nodes.sum(), model.weights])
-
-    def model(self, theta: np.ndarray) -> BoltzmannMachine:
-        """The model of θ."""
-        n = self.n_features
-        d = theta[self.n_linear :] if self.terms == 2 else 0.0
-        weights = theta[n : self.n_linear]
-        return BoltzmannMachine.from_packed(theta[:n], self.map.interactions, weights, d, self.alphabet)
-
-    def independent(self) -> np.ndarray:
-        """θ of independent variables with the data's frequencies; ValueError for a column that does not vary."""
-        m = self.rows.mean
-        h, d = self.alphabet.site_parameters(m, self.rows.variance + m**2)
-        couplings = np.zeros(len(self.map.interactions))
-        return np.concatenate([h, couplings, d] if self.terms == 2 else [h, couplings])
-
-    def d_part(self, theta: np.ndarray) -> np.ndarray:
-        """(n,) d, zero on two values."""
-        return theta[self.n_linear :] if self.terms == 2 else np.zeros(self.n_features)
-
-    def to_params(self, entries: np.ndarray, by_d: np.ndarray) -> np.ndarray:
-        """(n_params,) from values by entry of W and by d."""
-        return np.concatenate([self.map.gather(entries), by_d])
+    def to_params(self, entries: np.ndarray, extras: np.ndarray) -> np.ndarray:
+        """(P,) from values by entry of W and by extra."""
+        out = self.map.gather(entries)
+        out[self.outputs.extra_params] = extras
+        return out
 
     def site_params(self, i: int) -> np.ndarray:
-        """The parameters that site i's loss depends on, in the order of its entries of W, d_i last."""
+        """The parameters that site i's loss depends on: by its entries of W, then its extras."""
         linear = self.map.param[self.map.site_ptr[i] : self.map.site_ptr[i + 1]]
-        return linear if self.terms == 1 else np.append(linear, self.n_linear + i)
+        return np.concatenate([linear, self.outputs.extra_params[self.outputs.extra_site == i]])
 
     def site_slopes(self, sums: SiteSums, i: int) -> np.ndarray:
         """∂S_i by ``site_params``."""
         linear = sums.entries[self.map.site_ptr[i] : self.map.site_ptr[i + 1]]
-        return linear if self.terms == 1 else np.append(linear, sums.by_d[i])
+        return np.concatenate([linear, sums.extras[self.outputs.extra_site == i]])
 
-    @property
-    def order_slices(self) -> list[slice]:
-        """Where the couplings of each order stand in θ."""
-        found = [self.map.interactions.slice(k) for k in self.map.interactions.orders]
-        return [slice(self.n_features + where.start, self.n_features + where.stop) for where in found]
+    @cached_property
+    def entry_site(self) -> np.ndarray:
+        """(entries,) the site of each entry of W."""
+        return self.parameters.space.site[self.map.column]
 
     def scale(self, losses: np.ndarray) -> np.ndarray:
         """(n,) derivative of the objective by S_i: 1, or 1/S_i."""
         return 1.0 / losses if self.log else np.ones(self.n_features)
 
     @cached_property
-    def centring(self) -> Any:
-        """T (sparse): parameters of the centred variables x − m → (h, J)."""
-        return self.map.centring(self.rows.mean)
+    def centring(self) -> Centring:
+        """The gauge of centred functions, for preconditioners."""
+        return Centring(self.parameters)
+
+    @cached_property
+    def column_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """⟨φ_c⟩ and ⟨φ_c²⟩ in the data, (N,) each."""
+        pairs = list(zip(self.parameters.frequencies, self.parameters.space.functions))
+        first = np.concatenate([p @ table for p, table in pairs])
+        return first, np.concatenate([p @ table**2 for p, table in pairs])  # type: ignore[operator]
+
+    @cached_property
+    def column_variance(self) -> np.ndarray:
+        """(N,) ⟨φ_c²⟩ − ⟨φ_c⟩²."""
+        first, second = self.column_moments
+        return np.maximum(second - first**2, 0.0)
+
+    @cached_property
+    def own_variance(self) -> np.ndarray:
+        """(n_own,) variances of the own functions of all sites in the data."""
+        pairs = zip(self.parameters.frequencies, self.parameters.own)
+        return np.concatenate([p @ (O - p @ O) ** 2 for p, O in pairs])
 
     # ------------------------------------------------------------------ passes over the data
 
-    def shares(self, block: Block) -> list[list[Block]]:
-        """A block cut into shares for threads, and each share into parts whose monomials fit in cache."""
-        size = int(np.clip(_PART // self.map.n_monomials, 64, 4096))
-        rows = len(block[0])
-        shares = row_parts(rows, rows * self.n_features * self.map.n_monomials // 4)
-        return [list(_cut(block, share, size)) for share in shares]
+    def at(self, theta: np.ndarray) -> Predictor:
+        return Predictor(self.map.weights(theta, self.dtype), self.losses.base(theta))
+
+    def parts(self, block: Block) -> Iterator[Block]:
+        """Rows cut into parts whose monomials fit in cache, of nearly the same size: a short rest would cost a product
+        as much as a whole part."""
+        size = int(np.clip(_PART // max(self.map.n_monomials, self.outputs.n_pairs), 64, 4096))
+        codes, w = block
+        n_parts = -(-len(w) // size)
+        for k in range(n_parts):
+            part = slice(len(w) * k // n_parts, len(w) * (k + 1) // n_parts)
+            yield codes[part], w[part]
+
+    def over_rows(self, work: Callable[[Block], Sequence[Any]], stride: int = 1, offset: int = 0) -> list[Any]:
+        """Σ work(part) over the parts of all rows, or of every ``stride``-th one."""
+        cost = self.parameters.space.n_columns * self.map.n_monomials // (4 * self.n_features)
+        blocks = self.rows.blocks(stride, offset)
+        return reduce(lambda block: _sum_of(map(work, self.parts(block))), blocks, self.n_jobs, max(1, cost))
+
+    def over_shares(self, work: Callable[[Any], Sequence[Any]], shares: list[list[Any]]) -> list[Any]:
+        """Σ work(part) over parts that are held, share by share."""
+        return _sum_of(in_threads(lambda share: _sum_of(map(work, share)), shares, self.n_jobs))
 
     def monomials(self, part: Block) -> tuple[np.ndarray, np.ndarray]:
         """Codes (n, R) and Φ (K, R) of a part."""
         codes = np.ascontiguousarray(part[0].T)
-        return codes, self.map.monomials(self._letters[codes])
+        X = np.empty((self.parameters.space.n_columns, codes.shape[1]), dtype=self.dtype)
+        conditional.columns(codes, self.parameters.space.site, self._letters, X)
+        return codes, self.map.monomials(X)
 
-    def evaluate(self, part: Block, theta: np.ndarray, W: np.ndarray, second: bool) -> PartValues:
+    def evaluate(self, part: Block, at: Predictor, second: bool) -> PartValues:
         """The losses of one part at θ and their derivatives."""
         codes, Phi = self.monomials(part)
-        F = self.map.fields(W, Phi)
-        one = np.empty((self.terms, *F.shape), dtype=self.dtype)
-        two = np.empty((self.terms * (self.terms + 1) // 2 if second else 0, *F.shape), dtype=self.dtype)
-        losses = self.kernel(codes, F, self.d_part(theta), self.alphabet.nodes, part[1], one, two)
+        losses, one, two = self.losses(codes, self.map.fields(at.W, Phi), at.base, part[1], second)
         return PartValues(Phi, part[1].astype(self.dtype), losses, one, two)
+
+    def slopes(self, values: PartValues) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Losses of a part, and their weighted derivatives by W (see ``FieldMap.adjoint``) and by extras.
+
+        ``values.first`` is overwritten.
+        """
+        values.first[...] *= values.weights
+        by_extra = values.first[self.outputs.n_columns :].sum(axis=1, dtype=np.float64)
+        return values.losses, self.map.adjoint(values.first[: self.outputs.n_columns], values.Phi), by_extra
+
+    def site_sums(self, losses: np.ndarray, adjoint: np.ndarray, by_extra: np.ndarray) -> SiteSums:
+        """From sums of ``slopes``."""
+        return SiteSums(losses, self.map.entries(adjoint), by_extra)
 
     def sums(self, theta: np.ndarray) -> SiteSums:
         """S (n,), and its derivatives: one pass."""
-        W = self.map.weights(theta, self.dtype)
+        at = self.at(theta)
+        return self.site_sums(*self.over_rows(lambda part: self.slopes(self.evaluate(part, at, second=False))))
 
-        def work(share: list[Block]) -> list[Any]:
-            total: list[Any] = [0.0, 0.0, 0.0]
-            for part in share:
-                values = self.evaluate(part, theta, W, second=False)
-                total[0] = total[0] + values.losses
-                total[1] = np.float64(total[1]) + self.map.adjoint(values.first[0] * values.weights, values.Phi)
-                total[2] = total[2] + (values.first[1:].astype(np.float64) @ part[1]).ravel()
-            return total
+    def rows_beyond(self, theta: np.ndarray, limit: float, seen: bool) -> np.ndarray:
+        """(n,) the number of the Hessian's rows in which log odds of a site exceed a limit.
 
-        total: list[Any] = [0.0, 0.0, 0.0]
-        for block in self.rows.blocks():
-            for found in in_threads(work, self.shares(block), self.n_jobs):
-                total = [a + b for a, b in zip(total, found)]
-        return SiteSums(total[0], self.map.entries(total[1]), total[2])
+        Between any two of its values, or, if ``seen``, of the value that it has against every other.
+        """
+        at, tables = self.at(theta), self.losses.tables
 
-    def largest_field(self, theta: np.ndarray) -> tuple[float, int]:
-        """Largest |f_i| · (width of the alphabet) over the Hessian's rows, and the site where it is."""
-        W = self.map.weights(theta, self.dtype)
+        def work(part: Block) -> list[np.ndarray]:
+            codes, Phi = self.monomials(part)
+            return [conditional.rows_beyond(codes, self.map.fields(at.W, Phi), at.base, tables, limit, seen)]
 
-        def work(share: list[Block]) -> np.ndarray:
-            return np.max([np.abs(self.map.fields(W, self.monomials(part)[1])).max(axis=1) for part in share], axis=0)
-
-        blocks = self.rows.blocks(self.stride)
-        top = np.max([found for b in blocks for found in in_threads(work, self.shares(b), self.n_jobs)], axis=0)
-        low, high = self.alphabet.bounds
-        return float(top.max()) * (high - low), int(top.argmax())
+        return self.over_rows(work, self.stride)[0]
 
 
-def _cut(block: Block, share: slice, size: int) -> Iterator[Block]:
-    """Parts of nearly the same size: a short rest would cost a product as much as a whole part."""
-    codes, w = block
-    rows = share.stop - share.start
-    n_parts = -(-rows // size)
-    for k in range(n_parts):
-        part = slice(share.start + rows * k // n_parts, share.start + rows * (k + 1) // n_parts)
-        yield codes[part], w[part]
+def _sum_of(found: Iterable[Sequence[Any]]) -> list[Any]:
+    """Entry by entry: arrays in float64 and in place, lists one after another."""
+    total: list[Any] = []
+    for each in found:
+        if not total:
+            total = [np.array(a, dtype=np.float64) if not isinstance(a, list) else a for a in each]
+            continue
+        for a, b in zip(total, each):
+            a += b
+    return total

@@ -10,35 +10,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hbm_learn._threads import blas_for
-from hbm_learn.interactions import Interactions
-from hbm_learn.inversion.closed_form import diagonal
-from hbm_learn.inversion.likelihood import matrix_free as fisher_free
-from hbm_learn.inversion.likelihood import monte_carlo as boltzmann_learning
+from hbm_learn.data.moments import Moments
+from hbm_learn.inversion.likelihood import matrix_free, monte_carlo
 from hbm_learn.inversion.likelihood.target import Target
+from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.result import UNBOUNDED, InversionResult
-from hbm_learn.model import BoltzmannMachine
+from hbm_learn.inversion.result import UNBOUNDED, Fit
 from hbm_learn.optimise import newton
 from hbm_learn.states import MAX_STATES, StateTable
 
-if TYPE_CHECKING:
-    from hbm_learn.data.moments import Moments
-
 # The Fisher matrix is dense up to this many parameters.
-MAX_DENSE = 6500
-# Variables on an Interval whose grid can be listed.
-MAX_GRID = 6
+MAX_DENSE_FISHER = 6500
 
 
 def fit(
     moments: Moments,
-    interactions: Interactions,
-    start: BoltzmannMachine | None,
+    parameters: Parameters,
+    start: np.ndarray | None,
     prior: Prior,
     *,
     tol: float = 1e-10,
@@ -46,46 +39,47 @@ def fit(
     random_state: Any = None,
     n_jobs: int | None = None,
     verbose: int = 0,
-) -> InversionResult:
-    """The maximum of L over h, d (unless two-valued) and the couplings of ``interactions``.
+) -> Fit:
+    """The maximum of L over own weights and the couplings of ``parameters``.
 
     Parameters
     ----------
-    moments : Moments of the order of the interactions, or above; n_samples may be infinite (exact moments).
-    interactions : which J_μ there are.
-    start : where to begin, such as the closed form; independence if it is None, or better.
-    prior : α of each order, fixed; see ``prior.learn`` for empirical Bayes.
-    tol : largest entry of the (sub)gradient of L at which the fit has converged; chains stop on their own rule.
-    max_iter : Newton steps, or batches of draws, at most.
-    random_state, n_jobs : of the Gibbs chains, where there are some.
-    verbose : 1 prints a line for each step.
+    moments : Moments
+        Of the order of the interactions, or above; n_samples may be infinite (exact moments).
+    parameters : Parameters
+        Which there are, in which gauge.
+    start : (P,) array or None
+        Where to begin, such as the closed form; independence if it is None, or better.
+    prior : Prior
+        α of each order, fixed; see ``prior.learn`` for empirical Bayes.
+    tol : float
+        Largest entry of the (sub)gradient of L at which the fit has converged; chains stop on their own rule.
+    max_iter : int
+        Newton steps, or batches of draws, at most.
+    random_state, n_jobs
+        Of the Gibbs chains, where there are some.
+    verbose : int
+        1 prints a line for each step.
     """
-    target = Target.of(moments, interactions, prior)
-    if _listable(target) and len(target.t) <= MAX_DENSE:
+    target = Target.of(moments, parameters, prior)
+    listable = parameters.space.enumerable(MAX_STATES)
+    if listable and len(target.t) <= MAX_DENSE_FISHER:
         with blas_for(len(target.t)):
             return _newton(target, start, tol, max_iter, verbose)
-    if _listable(target):
-        return _fisher_free(target, moments, start, tol, max_iter, verbose)
-    starts = [target.independent()] + ([] if start is None else [target.parameters(start)])
+    if listable:
+        return _matrix_free(target, start, tol, max_iter, verbose)
+    starts = [target.independent] + ([] if start is None else [start])
     with blas_for(len(target.t)):
-        result = boltzmann_learning.fit(
+        result = monte_carlo.fit(
             target, starts, max_iter=max_iter, random_state=random_state, n_jobs=n_jobs, verbose=verbose
         )
     return _if_finite(target, result)
 
 
-def _listable(target: Target) -> bool:
-    """Whether a table of all states fits."""
-    kind, n = target.alphabet.kind, target.n_features
-    if kind == "real":
-        raise ValueError('alphabet "real": the closed form is the maximum likelihood of all pairs; use refine=None.')
-    return target.alphabet.enumerable(n, MAX_STATES) if kind == "finite" else n <= MAX_GRID
-
-
-def _newton(target: Target, start: BoltzmannMachine | None, tol: float, max_iter: int, verbose: int) -> InversionResult:
+def _newton(target: Target, start: np.ndarray | None, tol: float, max_iter: int, verbose: int) -> Fit:
     """Newton's method with the exact Fisher matrix."""
     found = newton.maximise(
-        lambda theta: Point.at(target, theta),
+        lambda theta: LikelihoodPoint.at(target, theta),
         _best_start(target, start),
         target.lasso,
         tol=tol,
@@ -93,8 +87,8 @@ def _newton(target: Target, start: BoltzmannMachine | None, tol: float, max_iter
         verbose=verbose,
     )
     point = found.point
-    assert isinstance(point, Point)
-    return target.result(
+    assert isinstance(point, LikelihoodPoint)
+    result = target.fit(
         point.theta,
         point.fisher,
         converged=found.converged,
@@ -102,32 +96,26 @@ def _newton(target: Target, start: BoltzmannMachine | None, tol: float, max_iter
         n_iter=found.n_iter,
         residual=found.residual,
     )
+    return result if found.runaway is None else replace(result, free=None, free_variance=None, free_covariance=None)
 
 
-def _fisher_free(
-    target: Target, moments: Moments, start: BoltzmannMachine | None, tol: float, max_iter: int, verbose: int
-) -> InversionResult:
-    """Newton's method by products with F; errors as those of Gaussian data, since F⁻¹ is out of reach."""
-    first = _best_start(target, start).theta
-    theta, residual, n_iter, converged, status = fisher_free.maximise(
-        target, first, tol=tol, max_iter=max_iter, verbose=verbose
+def _matrix_free(target: Target, start: np.ndarray | None, tol: float, max_iter: int, verbose: int) -> Fit:
+    """Newton's method by products with F; errors as those of independent variables, since F⁻¹ is out of reach."""
+    theta, residual, n_iter, converged, status = matrix_free.maximise(
+        target, _best_start(target, start).theta, tol=tol, max_iter=max_iter, verbose=verbose
     )
-    alpha = {k: target.prior.alpha.get(k, 0.0) for k in range(2, target.interactions.order + 1)}
-    return replace(
-        diagonal.invert(moments, target.interactions, alpha),
-        method="likelihood",
-        model=target.model(theta),
-        converged=converged,
-        status=status,
-        n_iter=n_iter,
-        residual=residual,
-        notes=[
-            f"{len(theta):,} parameters are too many for the Fisher matrix: standard errors are those of Gaussian data."
-        ],
+    note = (
+        f"{len(theta):,} parameters are too many for the Fisher matrix: standard errors are those of weakly dependent "
+        "variables."
     )
+    information = matrix_free.FisherProducts(target, theta).diagonal - target.ridge
+    result = target.diagonal_fit(
+        theta, information, converged=converged, status=status, n_iter=n_iter, residual=residual
+    )
+    return replace(result, notes=[note])
 
 
-class Point:
+class LikelihoodPoint:
     """L at θ (without its ℓ1 part) and its derivatives, exactly, from one table of all states."""
 
     def __init__(self, target: Target, theta: np.ndarray, table: StateTable):
@@ -135,21 +123,21 @@ class Point:
         self.value = float(theta @ (target.t - 0.5 * target.ridge * theta) - table.log_partition)
 
     @classmethod
-    def at(cls, target: Target, theta: np.ndarray) -> Point | None:
+    def at(cls, target: Target, theta: np.ndarray) -> LikelihoodPoint | None:
         try:
-            return cls(target, theta, StateTable(target.model(theta)))
+            return cls(target, theta, StateTable(target.parameters.model(theta)))
         except ValueError:  # the energies exceed float64: too long a step
             return None
 
     @cached_property
     def gradient(self) -> np.ndarray:
         """t̄ − ⟨t⟩ − ridge θ, (P,)."""
-        return self.target.t - self.table.statistics(self.target.interactions) - self.target.ridge * self.theta
+        return self.target.t - self.table.statistics(self.target.parameters) - self.target.ridge * self.theta
 
     @cached_property
     def fisher(self) -> np.ndarray:
         """F = Cov(t), (P, P)."""
-        return self.table.fisher(self.target.interactions)
+        return self.table.fisher(self.target.parameters)
 
     @property
     def curvature(self) -> np.ndarray:
@@ -159,26 +147,28 @@ class Point:
         return H
 
 
-def _best_start(target: Target, start: BoltzmannMachine | None) -> Point:
+def _best_start(target: Target, start: np.ndarray | None) -> LikelihoodPoint:
     """The better of ``start`` and independence: at strong coupling the closed form can be worse than nothing."""
-    plain = Point(target, target.independent(), StateTable(target.model(target.independent())))
-    given = None if start is None else Point.at(target, target.parameters(start))
+    plain = LikelihoodPoint(target, target.independent, StateTable(target.parameters.model(target.independent)))
+    given = None if start is None else LikelihoodPoint.at(target, start)
     return plain if given is None or given.value < plain.value else given
 
 
-def _if_finite(target: Target, result: InversionResult) -> InversionResult:
+def _if_finite(target: Target, result: Fit) -> Fit:
     """The result of chains: they see no difference between a coupling that is large and one that should be infinite."""
-    theta = target.parameters(result.model)
-    width = np.diff(target.alphabet.bounds).item() ** np.diff(target.interactions.indptr)
-    size = np.abs(theta[target.n_free :]) * width * ((target.ridge + target.lasso)[target.n_free :] == 0.0)
+    parameters, theta = target.parameters, result.theta
+    reach = np.array([np.ptp(parameters.space.padded[c]) for c in range(parameters.space.n_columns)])
+    ranges = [np.prod(reach[parameters.columns.block(k)], axis=1) for k in parameters.columns.orders]
+    unpenalised = (target.ridge + target.lasso)[parameters.n_own :] == 0.0
+    size = np.abs(theta[parameters.n_own :]) * np.concatenate([*ranges, np.zeros(0)]) * unpenalised
     if size.max(initial=0.0) < UNBOUNDED:
         return result
-    status = _boundary(target, target.n_free + int(size.argmax()), theta, result.n_iter)
-    return replace(result, converged=False, status=status)
+    status = _boundary(target, parameters.n_own + int(size.argmax()), theta, result.n_iter)
+    return replace(result, converged=False, status=status, free=None, free_variance=None, free_covariance=None)
 
 
 def _boundary(target: Target, r: int, theta: np.ndarray, n_iter: int) -> str:
-    free = (target.ridge + target.lasso)[target.n_free :] == 0.0
+    free = (target.ridge + target.lasso)[target.parameters.n_own :] == 0.0
     remedy = "give alpha > 0: a prior keeps every coupling finite" if free.any() else "drop the variable"
     return (
         f"the likelihood has no finite maximum: {target.label(r)} still grows ({theta[r]:.3g} after "

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn import linalg
 from hbm_learn._kernels.conditional import monomials
 from hbm_learn._kernels.quadratic import coordinate_ascent
 from hbm_learn._validation import seed_sequence
 from hbm_learn.inversion.likelihood.target import Target
-from hbm_learn.inversion.result import InversionResult
-from hbm_learn.optimise import newton
+from hbm_learn.inversion.result import Fit
 from hbm_learn.sampling.chains import Chains, widths
 
 # Monte Carlo variance of the estimate at which to stop, relative to its sampling variance: errors grow by half of it.
@@ -65,18 +65,19 @@ class Walkers:
 
     def __init__(self, target: Target, theta: np.ndarray, random_state: Any, n_jobs: int | None):
         self.target = target
-        self.chains = Chains(target.model(theta), widths(CHAINS), seed_sequence(random_state), n_jobs=n_jobs)
+        model = target.parameters.model(theta)
+        self.chains = Chains(model, widths(CHAINS), seed_sequence(random_state), n_jobs=n_jobs)
 
     def measure(self, theta: np.ndarray, n_draws: int, burn_in: int, fisher: bool = False) -> Batch:
         """``n_draws`` of all chains, ``THIN`` sweeps apart, at θ."""
         P = len(theta)
         sums, squares = np.zeros((P, GROUPS)), np.zeros(P)
         second = np.zeros((P, P)) if fisher else None
-        self.chains.set_model(self.target.model(theta))
+        self.chains.set_model(self.target.parameters.model(theta))
         self.chains.advance(burn_in)
         for _ in range(n_draws):
             self.chains.advance(THIN)
-            t = self._statistics(self.chains.states())
+            t = self._statistics()
             sums += t.reshape(P, GROUPS, -1).sum(axis=2, dtype=np.float64)
             squares += np.einsum("ij,ij->i", t, t)
             if second is not None:
@@ -85,14 +86,14 @@ class Walkers:
         groups = sums.T * (GROUPS / N)
         return Batch(groups, squares / N - groups.mean(axis=0) ** 2, None if second is None else second / N, N)
 
-    def _statistics(self, states: np.ndarray) -> np.ndarray:
+    def _statistics(self) -> np.ndarray:
         """(P, CHAINS) t of each chain; float32 holds products of small integers exactly."""
-        target, X = self.target, np.ascontiguousarray(states.T, dtype=np.float32)
-        t = np.empty((len(target.t), X.shape[1]), dtype=np.float32)
-        t[: len(X)] = X
-        if target.n_free > len(X):
-            t[len(X) : target.n_free] = -0.5 * X**2
-        monomials(X, target.interactions.members, target.interactions.indptr, t[target.n_free :])
+        parameters, codes = self.target.parameters, self.chains.states()
+        X = np.ascontiguousarray(self.chains.columns().T, dtype=np.float32)
+        t = np.empty((len(self.target.t), X.shape[1]), dtype=np.float32)
+        for i, O in enumerate(parameters.own):
+            t[parameters.own_ptr[i] : parameters.own_ptr[i + 1]] = O.T[:, codes[:, i]]
+        monomials(X, parameters.columns.members, parameters.columns.indptr, t[parameters.n_own :])
         return t
 
 
@@ -104,7 +105,7 @@ def fit(
     random_state: Any = None,
     n_jobs: int | None = None,
     verbose: int = 0,
-) -> InversionResult:
+) -> Fit:
     """The maximum of L to within Monte Carlo error, from the best of some ``starts`` (P,)."""
     P = len(target.t)
     if P > MAX_PARAMETERS:
@@ -161,23 +162,23 @@ def _curvature(target: Target, batch: Batch) -> np.ndarray:
 def _maximum(H: np.ndarray, b: np.ndarray, lasso: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """argmax_θ b·θ − ½ θ'Hθ − Σ lasso |θ|."""
     if not lasso.any():
-        return newton.solve(newton.factor(H), b)
+        return linalg.solve(linalg.factor(H), b)
     return theta + coordinate_ascent(H, b - H @ theta, theta, lasso, 1e-10, 1000)
 
 
-def _average(target: Target, walkers: Walkers, theta: np.ndarray, max_iter: int, verbose: int) -> InversionResult:
+def _average(target: Target, walkers: Walkers, theta: np.ndarray, max_iter: int, verbose: int) -> Fit:
     """θ = argmax b̄·θ − ½ θ'Hθ − …, where b̄ averages g + Hθ over batches: stochastic Newton with steps 1/k."""
     P, M = len(theta), target.n_samples
     batch = walkers.measure(theta, max(4, ceil(4 * DRAWS * P / CHAINS)), BURN_IN, fisher=True)
     H = _curvature(target, batch)
-    fisher, factored = H - np.diag(target.ridge), newton.factor(H)
+    fisher, factored = H - np.diag(target.ridge), linalg.factor(H)
     total, N, b = np.zeros((GROUPS, P)), 0, np.zeros(P)
     for k in range(1, max_iter + 1):
         weight = batch.n_draws / (N + batch.n_draws)
         g = target.t - batch.mean - target.ridge * theta
         b += weight * (g + H @ theta - b)
         total, N = total + weight * (batch.groups - total), N + batch.n_draws
-        theta = newton.solve(factored, b) if not target.lasso.any() else _maximum(H, b, target.lasso, theta)
+        theta = linalg.solve(factored, b) if not target.lasso.any() else _maximum(H, b, target.lasso, theta)
         inflation = max(_inflation(Batch(total, np.diag(fisher), None, N)), 1.0)
         ratio = M * inflation / N
         if verbose:
@@ -186,7 +187,7 @@ def _average(target: Target, walkers: Walkers, theta: np.ndarray, max_iter: int,
             break
         wanted = M * inflation / MONTE_CARLO / 20 / CHAINS  # 20 batches to the end
         batch = walkers.measure(theta, ceil(min(wanted, BATCH)) if np.isfinite(wanted) else 1, THIN)
-    return target.result(
+    return target.fit(
         theta,
         fisher,
         monte_carlo=ratio if np.isfinite(ratio) else 0.0,

@@ -1,0 +1,152 @@
+"""From couplings to a model: own weights that return the data's frequencies, and errors in the user's coding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hbm_learn import gauge
+from hbm_learn.consistency import consistent_lambda
+from hbm_learn.data.moments import Moments
+from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.closed_form import errors
+from hbm_learn.inversion.result import InversionResult, norm_errors
+from hbm_learn.model import BoltzmannMachine
+from hbm_learn.sites import own_weights, quadratic_parameters
+from hbm_learn.terms import Terms
+
+if TYPE_CHECKING:
+    from hbm_learn.inversion.closed_form.diagonal import Couplings
+
+
+def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions, site: str) -> InversionResult:
+    """The model of ``kept`` in the user's coding with everything a result has.
+
+    Parameters
+    ----------
+    found : Couplings
+        In the gauge of ``seen``.
+    moments, seen : Moments
+        Of the same data, in the coding gauge and in the one that was worked in.
+    kept : Interactions
+        What to keep of the couplings found.
+    site : str
+        "free" or "quadratic".
+    """
+    at = found.columns.positions(kept)
+    weights, variances = _in_coding(found, moments, seen)
+    weights, variances = weights[at], variances[at]
+    P = found.P
+    if seen is not moments:
+        R = _block_diagonal(seen.space.relation(moments.space))
+        P = R @ P @ R.T
+    elif kept.order >= 3:
+        variances = errors.pair_weights_with_triplets(variances, kept, found.shrink, P, moments.mean, moments.n_samples)
+    model = with_sites(moments, kept, weights, P, site)
+    terms = Terms(moments.space, kept)
+    effects, effect_variances, sampling = _effects(found, moments, seen, at)
+    derivatives = np.divide(found.effects, found.scale, out=np.zeros_like(found.scale), where=found.scale > 0)[at]
+    return InversionResult(
+        method="closed-form",
+        model=model,
+        standard_errors=norm_errors(terms, weights, np.sqrt(variances)),
+        h_standard_errors=_field_errors(moments, P, kept.order),
+        effect_errors=norm_errors(terms, effects, np.sqrt(effect_variances)),
+        column_effects=effects,
+        column_effect_errors=np.sqrt(effect_variances),
+        column_sampling_errors=np.sqrt(sampling),
+        statistic=errors.statistics(terms, derivatives, found.shrink[at], found.noise, moments.n_samples),
+        sign=np.where(terms.df == 1, np.sign(terms.sum(effects)), 1.0),
+        alpha={k: float(found.alpha.get(k, 0.0)) for k in kept.orders},
+        notes=found.notes,
+    )
+
+
+def _effects(
+    found: Couplings, moments: Moments, seen: Moments, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Effects of the kept sets of columns, their posterior variances, and their sampling variances without a prior."""
+    sampling = found.variance * found.scale**2
+    if seen is not moments or moments.space.is_scalar:
+        return found.effects[at], found.posterior[at], sampling[at]
+    # A prior of the user's weights on several functions of a site: the standard gauge is a linear map away.
+    standard = moments.space.standard(moments.frequencies)
+    T = gauge.transfer(found.columns, moments.space, moments.space.relation(standard))[moments.space.n_columns :][at]
+    square = T.power(2)
+    return T @ found.weights, square @ (found.posterior / found.scale**2), square @ found.variance
+
+
+def _in_coding(found: Couplings, moments: Moments, seen: Moments) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of ``found.columns`` in the user's coding, and their posterior variances without those of higher orders
+    (where the gauge is the user's)."""
+    if seen is moments:
+        return found.weights, found.posterior / found.scale**2
+    N = moments.space.n_columns
+    T = gauge.transfer(found.columns, moments.space, seen.space.relation(moments.space))[N:]
+    return T @ found.weights, T.power(2) @ found.posterior
+
+
+def _block_diagonal(relation: gauge.Relation) -> np.ndarray:
+    """blockdiag(R_i): φ = c + ψ R has Cov(φ) = Rᵀ Cov(ψ) R, so that Cov(ψ)⁻¹ = R Cov(φ)⁻¹ Rᵀ."""
+    sizes = [len(c) for c, _ in relation]
+    out, lo = np.zeros((sum(sizes), sum(sizes))), 0
+    for (_, R), size in zip(relation, sizes):
+        out[lo : lo + size, lo : lo + size] = R
+        lo += size
+    return out
+
+
+def with_sites(
+    moments: Moments, columns: Interactions, weights: np.ndarray, P: np.ndarray, site: str
+) -> BoltzmannMachine:
+    """The model with these couplings whose diagonal-consistent equations return the frequencies of the moments."""
+    space, m, C = moments.space, moments.mean, moments.covariance
+    blocks = [C[lo:hi, lo:hi] for lo, hi in zip(space.column_ptr[:-1], space.column_ptr[1:])]
+    guess = [
+        P[lo:hi, lo:hi] - np.linalg.inv(V) for V, lo, hi in zip(blocks, space.column_ptr[:-1], space.column_ptr[1:])
+    ]
+    if not space.is_finite:
+        return _continuous(moments, columns, weights, np.array([g.item() for g in guess]))
+    empty = [np.zeros(q) for q in space.sizes]
+    bare = BoltzmannMachine.from_columns(space, empty, columns, weights)
+    Lambda = consistent_lambda(space, bare.A(m), blocks, guess)
+    own = own_weights(space, _site_distributions(moments, site), bare.F(m), Lambda, moments.feature_names)
+    return BoltzmannMachine.from_columns(space, own, columns, weights, moments.frequencies)
+
+
+def _site_distributions(moments: Moments, site: str) -> list[np.ndarray]:
+    """(q_i,) frequencies of each site, or those of exp(b x − c x²/2) with their ⟨x⟩ and ⟨x²⟩ where θ is quadratic."""
+    space = moments.space
+    out = []
+    for i, (alphabet, p) in enumerate(zip(space.alphabets, moments.frequencies)):
+        if alphabet.is_nominal or ((alphabet.size <= 3 or site == "free") and (p > 0).all()):
+            out.append(p)
+            continue
+        x = alphabet.nodes
+        names = None if moments.feature_names is None else [moments.feature_names[i]]
+        b, c = alphabet.site_parameters(np.array([p @ x]), np.array([p @ x**2]), names=names or [i])
+        exponent = b * x - 0.5 * c * x**2
+        q = np.exp(exponent - exponent.max())
+        out.append(q / q.sum())
+    return out
+
+
+def _continuous(moments: Moments, columns: Interactions, weights: np.ndarray, guess: np.ndarray) -> BoltzmannMachine:
+    """On an interval or the real line: h = b − F(m) + Λ m, d = c + Λ."""
+    space, m, v = moments.space, moments.mean, moments.second
+    V = np.diag(moments.covariance)
+    bare = BoltzmannMachine.from_packed(np.zeros_like(m), columns, weights, 0.0, list(space.alphabets))
+    Lambda = np.asarray(consistent_lambda(space, bare.A(m), V, guess))
+    b, c = quadratic_parameters(space, m, v, moments.feature_names)
+    h, d = b - bare.F(m) + Lambda * m, c + Lambda
+    return BoltzmannMachine.from_packed(h, columns, weights, d, list(space.alphabets))
+
+
+def _field_errors(moments: Moments, P: np.ndarray, order: int) -> np.ndarray:
+    """(n,) standard errors of h; zero for nominal variables."""
+    space = moments.space
+    independent = order < 2 and space.is_binary
+    each = errors.field_errors(P, moments.mean, np.diag(moments.covariance), moments.n_samples, independent, order)
+    first = space.column_ptr[:-1]
+    return np.where(space.power[first] > 0, each[first], 0.0)

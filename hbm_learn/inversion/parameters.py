@@ -1,0 +1,206 @@
+"""Parameters: θ = (own, J), the one order of parameters in which every fit works.
+
+    θ_i(x) = Σ_k own_ik O_ik(x),     −H(x) = Σ_i θ_i(x_i) + Σ_μ J_μ Π_{c∈μ} φ_c(x)
+
+The functions O_i of one variable alone begin with its columns φ_i, so that an own parameter is the intercept of the
+field of its column; what follows (−½ φ², and further functions where every value has a weight of its own) stands for
+itself. A fit works in one gauge of φ; ``coding`` leads from there to the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from hbm_learn import gauge
+from hbm_learn.interactions import Interactions
+from hbm_learn.model import BoltzmannMachine
+from hbm_learn.site_weights import quadratic_rows
+from hbm_learn.space import Space
+from hbm_learn.terms import Terms
+
+SITES = ("free", "quadratic")
+
+
+class Parameters:
+    """Which parameters there are, and what they mean.
+
+    Parameters
+    ----------
+    space : Space
+        The gauge that the fit works in: functions φ of each finite site.
+    columns : Interactions
+        The p interacting sets of columns.
+    site : str
+        "free": every value has a weight of its own; "quadratic": h x − ½ d x² for numeric sites.
+    frequencies : sequence of (q_i,) arrays
+        Of the values in the data. A numeric site with a value that never occurs is quadratic in any case: the weight of
+        such a value would run to minus infinity.
+
+    Attributes
+    ----------
+    own : tuple of (q_i, o_i) arrays
+        O_i; the first r_i columns are φ_i.
+    own_ptr : (n + 1,) array
+        The own parameters of site i are ``own_ptr[i]:own_ptr[i + 1]`` of θ.
+    n_own, n_params : int
+        Own parameters, and all: n_own + p.
+    """
+
+    def __init__(self, space: Space, columns: Interactions, site: str, frequencies: Sequence[np.ndarray]):
+        if site not in SITES:
+            raise ValueError(f"site={site!r} is not known; choose one of {', '.join(map(repr, SITES))}.")
+        self.space, self.columns, self.frequencies = space, columns, list(frequencies)
+        known: dict[tuple[int, bytes], np.ndarray] = {}
+        own = []
+        for i, (table, p) in enumerate(zip(space.functions, self.frequencies)):
+            key = (id(table), p.tobytes())
+            if key not in known:
+                known[key] = own_functions(table, p, site == "free", space.alphabets[i].is_nominal)
+            own.append(known[key])
+        self.own = tuple(own)
+        self.own_ptr = np.concatenate([[0], np.cumsum([O.shape[1] for O in own])]).astype(np.intp)
+        self.n_own = int(self.own_ptr[-1])
+        self.n_params = self.n_own + len(columns)
+
+    @cached_property
+    def terms(self) -> Terms:
+        return Terms(self.space, self.columns)
+
+    @cached_property
+    def column_params(self) -> np.ndarray:
+        """(N,) the own parameter that is the intercept of each column's field."""
+        within = np.arange(self.space.n_columns) - self.space.column_ptr[self.space.site]
+        return self.own_ptr[self.space.site] + within
+
+    # ------------------------------------------------------------------ θ ↔ model
+
+    def tables(self, theta: np.ndarray) -> list[np.ndarray]:
+        """θ_i over the values of each site."""
+        return [O @ theta[lo:hi] for O, lo, hi in zip(self.own, self.own_ptr[:-1], self.own_ptr[1:])]
+
+    def model(self, theta: np.ndarray) -> BoltzmannMachine:
+        """The model of θ, in the gauge of the fit."""
+        return BoltzmannMachine.from_columns(
+            self.space, self.tables(theta), self.columns, theta[self.n_own :], self.frequencies
+        )
+
+    def pack(self, model: BoltzmannMachine) -> np.ndarray:
+        """θ of a model on the same variables, in any gauge: its own weights as near as O comes, couplings that it lacks
+        as zero."""
+        if model.space is not self.space and model.space != self.space:
+            model = model.in_space(self.space)
+        at = model.columns.positions(self.columns)
+        J = np.where(at >= 0, np.append(model.column_weights, 0.0)[at], 0.0)
+        own = [_coefficients(O, table, p) for O, table, p in zip(self.own, model.own, self.frequencies)]
+        return np.concatenate([*own, J])
+
+    def independent(self, weight: float = 0.0) -> np.ndarray:
+        """θ of independent variables with the data's frequencies, moved by ``weight`` towards uniform ones."""
+        own = [independent_own(O, (1.0 - weight) * p + weight / len(p)) for O, p in zip(self.own, self.frequencies)]
+        return np.concatenate([*own, np.zeros(len(self.columns))])
+
+    def label(self, r: int, names: Sequence[str] | None) -> str:
+        """How messages name parameter r."""
+        if r >= self.n_own:
+            mu = self.terms.members(int(self.terms.group[r - self.n_own]))
+            return f"J of ({', '.join(str(i if names is None else names[i]) for i in mu)})"
+        i = int(np.searchsorted(self.own_ptr, r, side="right")) - 1
+        what = "the field" if r < self.own_ptr[i] + np.diff(self.space.column_ptr)[i] else "a weight"
+        return f"{what} of {i if names is None else names[i]}"
+
+    # ------------------------------------------------------------------ the user's coding
+
+    def coding(self, space: Space) -> sparse.csr_array:
+        """(n + p, P): h of every site and J of every set of columns in another gauge, as linear functions of θ.
+
+        h of a nominal site is zero.
+        """
+        N, n, p = self.space.n_columns, self.space.n_features, len(self.columns)
+        T = gauge.transfer(self.columns, self.space, self.space.relation(space))
+        rows, cols, values = [], [], []
+        fields = sparse.lil_array((n, N))
+        for i, (alphabet, O, frequency) in enumerate(zip(self.space.alphabets, self.own, self.frequencies)):
+            if alphabet.is_nominal:
+                continue
+            row = quadratic_rows(alphabet, frequency)[0]
+            rows.append(np.full(O.shape[1], i))
+            cols.append(np.arange(self.own_ptr[i], self.own_ptr[i + 1]))
+            values.append(row @ O)
+            lo, hi = space.column_ptr[i], space.column_ptr[i + 1]
+            fields[i, lo:hi] = row @ space.functions[i]
+        own = sparse.csr_array((n, self.n_own))
+        if rows:
+            coordinates = (np.concatenate(rows), np.concatenate(cols))
+            own = sparse.csr_array((np.concatenate(values), coordinates), shape=(n, self.n_own))
+        top = sparse.hstack([own, fields.tocsr() @ T[:N]])
+        bottom = sparse.hstack([sparse.csr_array((p, self.n_own)), T[N:]])
+        return sparse.csr_array(sparse.vstack([top, bottom]))
+
+
+def own_functions(functions: np.ndarray, p: np.ndarray, free: bool, nominal: bool) -> np.ndarray:
+    """(q, o) functions of one variable alone: its columns, −½ φ_1² if that is none of them, and, if every value has a
+    weight of its own, what completes them, orthonormal under the frequencies p."""
+    q, r = functions.shape
+    if nominal or r == q - 1:
+        return functions
+    O = functions if r > 1 else np.column_stack([functions, -0.5 * functions[:, 0] ** 2])
+    if not free or O.shape[1] == q - 1 or (p <= 0).any():
+        return O
+    root = np.sqrt(p)[:, None]
+    x = np.linspace(-1.0, 1.0, q)[:, None]
+    basis = np.column_stack([np.ones(q), O, x ** np.arange(1, q)]) * root
+    Q = np.linalg.qr(_leading(basis, q))[0]
+    return np.column_stack([O, Q[:, O.shape[1] + 1 :] / root])
+
+
+def _leading(basis: np.ndarray, q: int) -> np.ndarray:
+    """The first q linearly independent columns."""
+    kept: list[np.ndarray] = []
+    for column in basis.T:
+        trial = np.column_stack([*kept, column / np.linalg.norm(column)])
+        if np.linalg.svd(trial, compute_uv=False)[-1] > 1e-9:
+            kept = list(trial.T)
+        if len(kept) == q:
+            break
+    return np.column_stack(kept)
+
+
+def _coefficients(O: np.ndarray, table: np.ndarray | None, p: np.ndarray) -> np.ndarray:
+    """(o,) with O own = table up to a constant, or as near as can be under p (and a little of every value)."""
+    assert table is not None
+    root = np.sqrt(p + 1e-9)[:, None]
+    design = np.column_stack([np.ones(len(O)), O]) * root
+    return np.linalg.lstsq(design, table * root[:, 0])[0][1:]
+
+
+def independent_own(O: np.ndarray, p: np.ndarray, max_iter: int = 200) -> np.ndarray:
+    """(o,) own parameters of a variable with frequencies p: ⟨O⟩ matches, by Newton; ln p itself if O is complete."""
+    if O.shape[1] == len(O) - 1 and (p > 0).all():
+        return np.linalg.lstsq(np.column_stack([np.ones(len(O)), O]), np.log(p))[0][1:]
+    target, theta = p @ O, np.zeros(O.shape[1])
+    value = _site_value(O, theta, target)
+    for _ in range(max_iter):
+        exponent = O @ theta
+        w = np.exp(exponent - exponent.max())
+        w /= w.sum()
+        centred = O - w @ O
+        gradient = target - w @ O
+        step = np.linalg.lstsq((centred * w[:, None]).T @ centred, gradient)[0]
+        if np.abs(gradient).max() <= 1e-13 * np.abs(O).max() or gradient @ step <= 1e-28:
+            break
+        length = 1.0
+        while length > 1e-10 and _site_value(O, theta + length * step, target) < value:
+            length *= 0.5
+        theta = theta + length * step
+        value = _site_value(O, theta, target)
+    return theta
+
+
+def _site_value(O: np.ndarray, theta: np.ndarray, target: np.ndarray) -> float:
+    exponent = O @ theta
+    top = exponent.max()
+    return float(theta @ target - top - np.log(np.exp(exponent - top).sum()))
