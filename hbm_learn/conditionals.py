@@ -1,9 +1,10 @@
-"""What a model says of one variable given others: scores, conditional probabilities, and missing values.
+"""What a model says of one variable given others: scores, conditional probabilities, and missing entries.
 
-    P(x_i | rest) ∝ exp(f_i x_i − d_i x_i²/2),   f_i = h_i + F_i(x)
+    P(x_i | rest) ∝ exp(θ_i(x_i) + Σ_c F_c(x) φ_c(x_i)),   c over the columns of i
 
-Missing values are summed over exactly while a row's missing part has at most MAX_COMPLETIONS states. Beyond that, the
-row's observed values are put into the couplings and the diagonal-consistent equations are solved for the rest.
+Everything takes codes, in which 255 is a missing entry; a continuous variable has values in place of codes, and NaN.
+What is missing is summed over exactly while it has at most MAX_COMPLETIONS states in a row. Beyond that, the row's
+observed entries are put into the couplings, and the diagonal-consistent equations are solved for the rest.
 """
 
 from __future__ import annotations
@@ -11,167 +12,247 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import linalg
-from scipy.special import logsumexp
+from scipy.special import softmax
 
+from hbm_learn import gaussian
+from hbm_learn.completions import completed, hidden_marginals, missing_entries, n_completions, patterns, row_blocks
 from hbm_learn.inference import infer
+from hbm_learn.inference.result import InferenceResult
 from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.site_weights import add_single
+from hbm_learn.space import MISSING, Space
 
 MAX_COMPLETIONS = 4096
-# Rows × completions handled at once, so that memory stays bounded.
-_BLOCK = 2**20
 
 
-def log_conditionals(model: BoltzmannMachine, X: np.ndarray) -> np.ndarray:
-    """ln P(x_i | rest) of each entry, shape (N, n): log densities on a continuous alphabet."""
-    fields = model.local_fields(X)
-    exponent = fields * X - 0.5 * model.d * X**2
-    return exponent - model.alphabet.site_moments(fields, np.broadcast_to(model.d, fields.shape)).log_z
-
-
-def conditional_probabilities(model: BoltzmannMachine, X: np.ndarray) -> np.ndarray:
-    """P(x_i = value | the row's other observed entries), shape (N, n, q); NaN marks a missing entry of X."""
-    out = np.empty((*X.shape, model.alphabet.size))
-    missing = np.isnan(X)
-    complete = ~missing.any(axis=1)
-    if complete.any():
-        out[complete] = _softmax(_site_exponents(model, model.local_fields(X[complete])))
-    for mask, rows in _patterns(missing, ~complete):
-        hidden = np.flatnonzero(mask)
-        if model.alphabet.size ** (len(hidden) + 1) <= MAX_COMPLETIONS:
-            for i in range(X.shape[1]):
-                out[rows, i] = _marginals(model, X[rows], np.union1d(hidden, [i]), i)
-        else:
-            out[rows] = [_approximate(model, X[row], hidden) for row in rows]
+def log_conditionals(model: BoltzmannMachine, codes: np.ndarray) -> np.ndarray:
+    """ln P(x_i | rest) of each entry, shape (rows, n): log densities where a variable is continuous."""
+    out = np.empty(codes.shape)
+    groups = list(_finite_groups(model))
+    for rows in row_blocks(model, len(codes)):
+        block = codes[rows]
+        fields = model.column_fields(block)
+        for sites, own, functions, columns in groups:
+            exponent = _exponents(fields, own, functions, columns)
+            chosen = np.take_along_axis(exponent, block[None, :, sites].astype(np.intp), axis=0)[0]
+            out[rows, sites] = chosen - _log_sum(exponent)
+        for i in np.flatnonzero(model.space.sizes == 0):
+            b, x = model.h[i] + fields[:, model.space.column_ptr[i]], block[:, i]
+            log_z = model.space.alphabets[i].site_moments(b, np.full_like(b, model.d[i])).log_z
+            out[rows, i] = b * x - 0.5 * model.d[i] * x**2 - log_z
     return out
 
 
-def fill_missing(model: BoltzmannMachine, X: np.ndarray) -> np.ndarray:
-    """X with each NaN replaced by its most probable value given the row's observed entries, shape (N, n)."""
-    X = X.copy()
-    missing = np.isnan(X)
-    for mask, rows in _patterns(missing, missing.any(axis=1)):
-        hidden = np.flatnonzero(mask)
-        if model.alphabet.kind == "real":
-            X[np.ix_(rows, hidden)] = _gaussian_means(model, X[rows], hidden)
-        elif model.alphabet.is_finite and model.alphabet.size ** len(hidden) <= MAX_COMPLETIONS:
-            best = [_marginals(model, X[rows], hidden, int(i)).argmax(axis=1) for i in hidden]
-            X[np.ix_(rows, hidden)] = model.alphabet.nodes[np.stack(best, axis=1)]
+def conditional_probabilities(model: BoltzmannMachine, codes: np.ndarray) -> list[np.ndarray]:
+    """P(x_i = value | the row's other observed entries): n arrays of shape (rows, q_i), for finite variables."""
+    _require_finite(model)
+    out = [np.empty((len(codes), q)) for q in model.space.sizes]
+    missing = codes == MISSING
+    complete = np.flatnonzero(~missing.any(axis=1))
+    groups = list(_finite_groups(model))
+    for part in row_blocks(model, len(complete)):
+        rows = complete[part]
+        fields = model.column_fields(codes[rows])
+        for sites, *group in groups:
+            p = softmax(_exponents(fields, *group), axis=0)
+            for j, i in enumerate(sites):
+                out[i][rows] = p[:, :, j].T
+    for hidden, rows in patterns(missing):
+        if n_completions(model, hidden) <= MAX_COMPLETIONS:
+            found = _summed(model, codes[rows], hidden)
+        else:
+            found = [np.stack(each) for each in zip(*(_approximate(model, codes[row], hidden) for row in rows))]
+        for table, p in zip(out, found):
+            table[rows] = p
+    return out
+
+
+def fill_missing(model: BoltzmannMachine, codes: np.ndarray) -> np.ndarray:
+    """codes with each missing entry replaced by its most probable value given the row's observed entries.
+
+    On the real line, where most probable value and mean are the same, the conditional mean.
+    """
+    codes = codes.copy()
+    for hidden, rows in patterns(missing_entries(model.space, codes)):
+        if model.space.is_real:
+            codes[np.ix_(rows, hidden)] = gaussian.conditional_means(model, codes[rows], hidden)
+        elif n_completions(model, hidden) <= MAX_COMPLETIONS:
+            best = [p.argmax(axis=1) for p in hidden_marginals(model, codes[rows], hidden)]
+            codes[np.ix_(rows, hidden)] = np.stack(best, axis=1)
         else:
             for row in rows:
-                X[row, hidden] = _approximate_modes(model, X[row], hidden)
-    return X
+                part = condition(model, codes[row], hidden)
+                codes[row, hidden] = _modes(part, infer(part, "dc"))
+    return codes
 
 
-def condition(model: BoltzmannMachine, x: np.ndarray, hidden: np.ndarray) -> BoltzmannMachine:
-    """The model of the variables ``hidden`` given the other entries of x, which become part of the weights."""
-    inside = np.zeros(model.n_features, dtype=bool)
-    inside[hidden] = True
-    place = np.cumsum(inside) - 1
-    h = model.h[hidden].copy()
-    couplings: dict[tuple[int, ...], float] = {}
-    for mu, weight in zip(model.packed.tuples, model.weights.tolist()):
-        kept = tuple(int(place[i]) for i in mu if inside[i])
-        if kept:
-            for i in mu:
-                if not inside[i]:
-                    weight *= x[i]
-            if len(kept) == 1:
-                h[kept[0]] += weight
-            else:
-                couplings[kept] = couplings.get(kept, 0.0) + weight
-    return BoltzmannMachine(h, couplings, model.d[hidden], model.alphabet)
+def condition(model: BoltzmannMachine, codes: np.ndarray, hidden: np.ndarray) -> BoltzmannMachine:
+    """The model of the variables ``hidden`` given the other entries of a row.
 
+        J'_ν = Σ_{μ: μ∩hidden = ν} J_μ Π_{c∈μ∖ν} φ_c(x)
 
-# ---------------------------------------------------------------------- helpers
-
-
-def _patterns(missing: np.ndarray, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The distinct missing patterns among the selected rows, each with the indices of its rows."""
-    where = np.flatnonzero(rows)
-    if where.size:
-        masks, group = np.unique(missing[where], axis=0, return_inverse=True)
-        for g, mask in enumerate(masks):
-            yield mask, where[group.ravel() == g]
-
-
-def _site_exponents(model: BoltzmannMachine, fields: np.ndarray) -> np.ndarray:
-    x = model.alphabet.nodes
-    return fields[..., None] * x - 0.5 * model.d[:, None] * x**2
-
-
-def _softmax(exponent: np.ndarray) -> np.ndarray:
-    return np.exp(exponent - logsumexp(exponent, axis=-1, keepdims=True))
-
-
-def _marginals(model: BoltzmannMachine, X: np.ndarray, hidden: np.ndarray, i: int) -> np.ndarray:
-    """P(x_i | the entries of each row outside ``hidden``), i ∈ hidden, by summing over all completions; (rows, q)."""
-    q, k = model.alphabet.size, len(hidden)
-    digits = np.stack(np.unravel_index(np.arange(q**k), (q,) * k), axis=1)
-    completions = model.alphabet.nodes[digits]
-    touching = _touching(model, hidden)
-    out = np.empty((len(X), q))
-    step = max(1, _BLOCK // q**k)
-    which = digits[:, int(np.searchsorted(hidden, i))]
-    for start in range(0, len(X), step):
-        block = np.repeat(X[start : start + step], q**k, axis=0)
-        block[:, hidden] = np.tile(completions, (len(block) // q**k, 1))
-        weight = -touching.energy(block).reshape(-1, q**k)
-        out[start : start + step] = np.stack([logsumexp(weight[:, which == a], axis=1) for a in range(q)], axis=1)
-    return _softmax(out)
-
-
-def _touching(model: BoltzmannMachine, hidden: np.ndarray) -> BoltzmannMachine:
-    """The part of the energy that depends on the variables ``hidden``."""
-    inside = np.zeros(model.n_features, dtype=bool)
-    inside[hidden] = True
-    blocks, weights = [], []
-    for k in model.packed.orders:
-        block = model.packed.block(k)
-        keep = inside[block].any(axis=1)
-        blocks.append(block[keep])
-        weights.append(model.weights[model.packed.slice(k)][keep])
-    packed = Interactions.from_blocks(blocks, model.n_features)
-    flat = np.concatenate(weights) if weights else np.zeros(0)
-    return BoltzmannMachine.from_packed(
-        np.where(inside, model.h, 0.0), packed, flat, np.where(inside, model.d, 0.0), model.alphabet
+    Parameters
+    ----------
+    model : BoltzmannMachine
+    codes : (n,) array
+        The row; its entries at ``hidden`` are not looked at.
+    hidden : (k,) array of int
+        Ascending.
+    """
+    space, hidden = model.space, np.asarray(hidden)
+    part = Space([space.alphabets[i] for i in hidden], [space.functions[i] for i in hidden])
+    inside = np.isin(space.site, hidden)
+    row = np.array(codes)[None]
+    row[:, hidden] = 0
+    kept = _kept_parts(model, inside, space.columns(row)[0])
+    single = np.bincount(kept[1][0].ravel(), kept[1][1], minlength=part.n_columns) if 1 in kept else 0.0
+    blocks, weights = [], [np.zeros(0)]
+    for size in sorted(set(kept) - {1}):
+        rows, values = kept[size]
+        distinct, which = np.unique(rows, axis=0, return_inverse=True)
+        blocks.append(distinct)
+        weights.append(np.bincount(which.ravel(), values, minlength=len(distinct)))
+    sites = model.h[hidden], model.d[hidden], tuple(model.site[i] for i in hidden)
+    return BoltzmannMachine.from_parts(
+        part,
+        add_single(part, sites, np.broadcast_to(single, part.n_columns)),
+        Interactions.from_blocks(blocks, part.n_columns),
+        np.concatenate(weights),
     )
 
 
-def _gaussian_means(model: BoltzmannMachine, X: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    """Conditional means of a Gaussian: solve P_hh x_h = h_h + J_ho x_o; (rows, hidden)."""
-    observed = np.setdiff1d(np.arange(model.n_features), hidden)
-    J = model.J
-    right = model.h[hidden] + X[:, observed] @ J[np.ix_(observed, hidden)]
-    precision = np.diag(model.d[hidden]) - J[np.ix_(hidden, hidden)]
-    return linalg.solve(precision, right.T, assume_a="pos").T
+def _kept_parts(
+    model: BoltzmannMachine, inside: np.ndarray, phi: np.ndarray
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """{size: (ν (·, size), J_μ Π_{c∈μ∖ν} φ_c)}: the part ν of every set μ whose columns are ``inside``, renumbered."""
+    place = np.cumsum(inside) - 1
+    found: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for k in model.columns.orders:
+        block, weights = model.columns.block(k), model.column_weights[model.columns.slice(k)]
+        here = inside[block]
+        weights = weights * np.where(here, 1.0, phi[block]).prod(axis=1)
+        sizes = here.sum(axis=1)
+        for size in np.unique(sizes[sizes > 0]).tolist():
+            mine = sizes == size
+            rows = place[block[mine][here[mine]]].reshape(-1, size)
+            found.setdefault(size, []).append((rows, weights[mine]))
+    return {size: tuple(map(np.concatenate, zip(*pieces))) for size, pieces in found.items()}  # type: ignore[misc]
 
 
-def _approximate(model: BoltzmannMachine, x: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    """(n, q): hidden entries by their diagonal-consistent sites, observed ones with the hidden means in the field."""
-    part = condition(model, x, hidden)
-    result = infer(part, "dc")
-    assert result.Lambda is not None
-    filled = x.copy()
-    filled[hidden] = result.m
-    out = _softmax(_site_exponents(model, model.local_fields(filled[None])))[0]
-    nodes = model.alphabet.nodes
-    b, c = part.h + part.F(result.m) - result.Lambda * result.m, part.d - result.Lambda
-    out[hidden] = _softmax(b[:, None] * nodes - 0.5 * c[:, None] * nodes**2)
+# ---------------------------------------------------------------------- the values of one variable
+
+
+def _finite_groups(model: BoltzmannMachine) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Sites with as many values and functions as each other: (sites, θ (q, s), φ (r, q, s), columns (r, s))."""
+    space = model.space
+    shapes: dict[tuple[int, int], list[int]] = {}
+    for i, table in enumerate(space.functions):
+        if table is not None:
+            shapes.setdefault(table.shape, []).append(i)
+    for (_, r), sites in shapes.items():
+        own = np.stack([model.own[i] for i in sites], axis=1)
+        functions = np.stack([space.functions[i].T for i in sites], axis=2)  # type: ignore[union-attr]
+        yield np.array(sites), own, functions, space.column_ptr[sites] + np.arange(r)[:, None]
+
+
+def _exponents(fields: np.ndarray, own: np.ndarray, functions: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """θ_i(x) + Σ_c F_c φ_c(x) of a group of sites, (q, rows, s): sums over values run along the first axis, fast."""
+    out = np.empty((len(own), len(fields), own.shape[1]))
+    out[:] = own[:, None]
+    for phi, mine in zip(functions, columns):
+        out += fields[:, mine] * phi[:, None]
     return out
 
 
-def _approximate_modes(model: BoltzmannMachine, x: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    if model.alphabet.is_finite:
-        return model.alphabet.nodes[_approximate(model, x, hidden)[hidden].argmax(axis=1)]
-    part = condition(model, x, hidden)
-    result = infer(part, "dc")
+def _log_sum(exponent: np.ndarray) -> np.ndarray:
+    """ln Σ exp over the first axis."""
+    top = exponent.max(axis=0)
+    return top + np.log(np.exp(exponent - top).sum(axis=0))
+
+
+# ---------------------------------------------------------------------- what is missing
+
+
+def _summed(model: BoltzmannMachine, codes: np.ndarray, hidden: np.ndarray) -> list[np.ndarray]:
+    """P(x_i | the other observed entries), n arrays (rows, q_i), summed over the completions y of each row:
+
+        P(x_i = v) ∝ Σ_y exp(−H(y) + E_i(v) − E_i(y_i)),   E_i(v) = θ_i(v) + Σ_c F_c(y) φ_c(v)
+
+    which holds for hidden i as well: every state is then counted q_i times.
+    """
+    out = [np.empty((len(codes), q)) for q in model.space.sizes]
+    groups = list(_finite_groups(model))
+    for rows, block in completed(model, codes, hidden):
+        fields, energy = model.column_fields(block), model.energy_of_codes(block)
+        for sites, *group in groups:
+            exponent = _exponents(fields, *group)
+            exponent -= np.take_along_axis(exponent, block[None, :, sites].astype(np.intp), axis=0)
+            exponent -= energy[:, None]
+            q, _, s = exponent.shape
+            p = _softmax_of_sums(exponent.reshape(q, rows.stop - rows.start, -1, s))
+            for j, i in enumerate(sites):
+                out[i][rows] = p[:, :, j].T
+    return out
+
+
+def _softmax_of_sums(exponent: np.ndarray) -> np.ndarray:
+    """(q, rows, s) Σ exp over the third axis of (q, rows, completions, s), of sum 1 over the first."""
+    p = np.exp(exponent - exponent.max(axis=(0, 2), keepdims=True)).sum(axis=2)
+    return p / p.sum(axis=0)
+
+
+# ---------------------------------------------------------------------- too much missing to sum over
+
+
+def _approximate(model: BoltzmannMachine, codes: np.ndarray, hidden: np.ndarray) -> list[np.ndarray]:
+    """n arrays (q_i,): hidden variables by their diagonal-consistent sites, an observed one by
+
+        P(x_i = v) ∝ exp(θ_i(v) + F·φ(v) + ½ δᵀ A χ Aᵀ δ),   δ = φ(v) − φ(x_i),   A = ∂F/∂φ_hidden
+
+    The hidden variables know x_i, so that their means alone would count it twice: the last term, from the spread of F
+    under their covariance χ, takes that back (to second order in A).
+    """
+    space = model.space
+    result = infer(condition(model, codes, hidden), "dc")
+    assert result.probabilities is not None
+    row = codes[None].copy()
+    row[:, hidden] = 0
+    phi, inside = space.columns(row)[0], np.isin(space.site, hidden)
+    phi[inside] = result.means
+    fields, A = model.F(phi), model.A(phi)[:, inside]
+    spread = A @ result.covariances @ A.T
+    out: list[np.ndarray] = []
+    for i, functions in enumerate(space.functions):
+        mine = slice(space.column_ptr[i], space.column_ptr[i + 1])
+        delta = functions - phi[mine]  # type: ignore[operator]
+        exponent = model.own[i] + functions @ fields[mine]  # type: ignore[operator]
+        out.append(softmax(exponent + 0.5 * ((delta @ spread[mine, mine]) * delta).sum(axis=1)))
+    for i, p in zip(hidden, result.probabilities):
+        out[i] = p  # type: ignore[call-overload]
+    return out
+
+
+def _modes(part: BoltzmannMachine, result: InferenceResult) -> np.ndarray:
+    """The most probable code of each variable, or value of a continuous one, under its diagonal-consistent site."""
+    assert result.probabilities is not None
+    assert result.means is not None
     assert result.Lambda is not None
-    b, c = part.h + part.F(result.m) - result.Lambda * result.m, part.d - result.Lambda
-    low, high = model.alphabet.bounds
-    with np.errstate(divide="ignore", invalid="ignore"):
-        vertex = np.clip(np.where(c > 0, b / c, low), low, high)
-    candidates = np.stack([np.full_like(b, low), vertex, np.full_like(b, high)])
-    exponent = b * candidates - 0.5 * c * candidates**2
-    return candidates[exponent.argmax(axis=0), np.arange(len(hidden))]
+    fields = part.F(result.means)
+    out = np.empty(part.n_features)
+    for i, (alphabet, p) in enumerate(zip(part.space.alphabets, result.probabilities)):
+        if p is not None:
+            out[i] = p.argmax()
+            continue
+        c, Lambda = part.space.column_ptr[i], float(np.ravel(result.Lambda[i])[0])
+        b, curvature = part.h[i] + fields[c] - Lambda * result.means[c], part.d[i] - Lambda
+        low, high = alphabet.bounds
+        candidates = np.array([low, np.clip(b / curvature, low, high) if curvature > 0 else low, high])
+        out[i] = candidates[np.argmax(b * candidates - 0.5 * curvature * candidates**2)]
+    return out
+
+
+def _require_finite(model: BoltzmannMachine) -> None:
+    if not model.space.is_finite:
+        i = int(np.flatnonzero(model.space.sizes == 0)[0])
+        raise ValueError(f"variable {i}: {model.space.alphabets[i]} has no list of values to give probabilities of.")

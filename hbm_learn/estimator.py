@@ -1,9 +1,8 @@
-"""HBM: the scikit-learn estimator; a facade over samples → moments → inversion → model."""
+"""HBM: the scikit-learn estimator; a facade over table → space, codes → moments → inversion → model."""
 
 from __future__ import annotations
 
 import warnings
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -13,64 +12,119 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
-from hbm_learn import conditionals
-from hbm_learn._validation import check_integer
-from hbm_learn.assessment import uncertainty
+from hbm_learn import conditionals, inversion
+from hbm_learn.assessment import intervals, selection, summary
+from hbm_learn.assessment.tests import Tests
+from hbm_learn.assessment.trust import Trust
+from hbm_learn.considered import check_order, considered_columns, powers_needed
 from hbm_learn.data.moments import Moments
-from hbm_learn.data.samples import Samples, require_order
+from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows, like_input
-from hbm_learn.inference import log_partition as scoring
+from hbm_learn.inference.log_partition import log_partition
 from hbm_learn.interactions import Interactions
-from hbm_learn.inversion import refinement
 from hbm_learn.inversion.prior import check_alpha
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.sampling import sample
-from hbm_learn.space import Alphabet
-
-# order="auto" takes triplets while they make at most this many interactions.
-MAX_AUTO_INTERACTIONS = 10**6
 
 
 def _has_values(estimator: HBM) -> bool:
-    """predict_proba is there once a model on a finite alphabet is fitted."""
+    """predict_proba is there once a model on finite alphabets is fitted."""
     if not hasattr(estimator, "model_"):
         raise AttributeError("predict_proba is there after fit, if the alphabet is finite: call fit first.")
-    if not estimator.model_.alphabet.is_finite:
-        raise AttributeError(f"{estimator.model_.alphabet} has no list of values to give probabilities of.")
+    if not estimator.model_.space.is_finite:
+        raise AttributeError(f"{estimator.model_.space} has no list of values to give probabilities of.")
     return True
 
 
 class HBM(DensityMixin, BaseEstimator):
-    """Higher-order Boltzmann machine learnt from samples.
+    """Higher-order Boltzmann machine learnt from a table of discrete variables.
 
-        P(x) ∝ exp(Σ_i h_i x_i − ½ Σ_i d_i x_i² + Σ_μ J_μ Π_{i∈μ} x_i)
+    The model, and what a variable does by itself::
+
+        P(x) ∝ exp(Σ_i θ_i(x_i) + Σ_μ J_μ Π_{i∈μ} x_i),     θ_i(x) = h_i x − ½ d_i x² + site_i(x)
+
+    Each column has its own values: numbers, or labels, whose interactions are tables over their values.
 
     Parameters
     ----------
-    order : "auto" or int, the largest interaction considered. "auto": 3 for a finite alphabet while that makes at most
-        10⁶ interactions, 2 beyond that and on the real line; ``order_`` says which.
-    interactions : None (all subsets up to ``order``), or an iterable of tuples of feature indices or names.
-    alphabet : "auto" (the values seen, at most 16; "real" beyond that), values, ``Interval``, or "real".
-    refine : what removes the bias of the closed form: None, "likelihood", "pseudolikelihood", "screening", or "auto"
-        (likelihood up to 2**20 states, pseudolikelihood beyond; the closed form is exact on the real line).
-    alpha : prior precision of the couplings, penalty alpha/M · (l1_ratio‖J‖₁ + ½(1 − l1_ratio)‖J‖²): a number, one for
-        each order 2, 3, …, or "auto" (one Gaussian prior for each order, learnt from the data).
-    l1_ratio : share of the ℓ1 part.
-    fdr : None, or a level: keep in each order the interactions that pass Benjamini–Hochberg at this level, with all
-        subsets of what is kept, and refit. Screening is by the closed form; what no longer passes after the refinement
-        is dropped, so that the bias of the closed form makes no discoveries.
-    tol, max_iter : of the refinement; None takes its own.
-    n_jobs, random_state, verbose : as everywhere in scikit-learn.
+    order : int or "auto", default="auto"
+        The largest number of variables in an interaction. "auto": 3 while that makes at most 10⁶ interactions, 2 beyond
+        that and on the real line; ``order_`` says which.
+    interactions : iterable of tuples, default=None
+        Tuples of feature indices or names, a repeated member for a power; None: all subsets up to ``order``.
+    alphabet : "auto", values, Nominal, Interval, "real", or one for each column, default="auto"
+        "auto": for each column the values seen, at most 16. A table whose columns all have more is "real". A dict may
+        name some columns and leave the others to "auto".
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
+        Nominal columns, as in scikit-learn: unordered categories and text ("from_dtype"), or indices, names or a mask
+        of them; None: none.
+    powers : int, default=1
+        1: interactions in x. 2, 3: also in x², x³, for variables with enough values.
+    site : {"free", "quadratic"}, default="free"
+        What a variable may do by itself: a weight for every value, or h x − ½ d x². The same for two or three numbers.
+    refine : {"auto", "likelihood", "pseudolikelihood", "screening"} or None, default="auto"
+        What removes the bias of the closed form. "auto": likelihood up to 2**20 states, pseudolikelihood beyond; the
+        closed form is exact on the real line. None: the closed form alone.
+    alpha : "auto", float, or one for each order, default="auto"
+        Prior precision of the couplings, penalty alpha/M · (l1_ratio‖J‖₁ + ½(1 − l1_ratio)‖J‖²). Numbers, one for all
+        or one for each order 2, 3, …, are of weights in the user's coding. "auto": one Gaussian prior of the effects of
+        each order, learnt from the data.
+    l1_ratio : float, default=0.0
+        Share of the ℓ1 part.
+    fdr : float, default=None
+        A level: keep in each order the interactions that pass Benjamini–Hochberg at this level, with all subsets of
+        what is kept, and refit. What no longer passes after the refinement is dropped, so that the bias of the closed
+        form makes no discoveries.
+    tol : float, default=None
+        Of the refinement; None takes its own.
+    max_iter : int, default=None
+        Of the refinement; None takes its own.
+    n_jobs : int, default=None
+        Threads; None is as many as there are cores. The result does not depend on it.
+    random_state : int, Generator, RandomState or None, default=None
+        Of chains and probes, where there are some.
+    verbose : int, default=0
+        1 prints a line for each step.
 
     Attributes
     ----------
-    h_, d_ : (n,) fields and anisotropies.
-    J_ : (n, n) pair couplings.
-    interactions_, weights_ : list of tuples and matching (p,) J_μ.
-    standard_errors_, h_standard_errors_ : (p,), (n,).
-    model_ : BoltzmannMachine. moments_ : Moments. trust_ : Trust, how far to believe the fit.
-    alpha_ : {order: prior precision used}. order_ : int.
-    converged_, n_iter_, n_features_in_, feature_names_in_.
+    h_ : (n,) array
+        Fields in the user's coding; where every value has a weight of its own, those of the quadratic closest to it.
+        Zero for nominal columns, whose weights are ``model_.site``.
+    d_ : (n,) array
+        Anisotropies, likewise.
+    J_ : (n, n) array
+        Pair couplings.
+    interactions_ : list of tuples
+        What was fitted: variables, a repeated member for a power.
+    weights_ : (p,) array
+        J_μ in the user's coding, matching ``interactions_``; with nominal members of three or more labels the root mean
+        square of their table (``model_.couplings()`` has the tables).
+    standard_errors_ : (p,) array
+        Of ``weights_``.
+    h_standard_errors_ : (n,) array
+        Of ``h_``.
+    effects_ : (p,) array
+        J̃_μ with every variable in units of its standard deviation about its mean: comparable between variables and
+        orders, and the same whatever the coding; a weak pair's effect is its correlation. With nominal members of three
+        or more labels the root mean square over their block.
+    effect_errors_ : (p,) array
+        Of ``effects_``.
+    model_ : BoltzmannMachine
+    moments_ : Moments
+    result_ : InversionResult
+    tests_ : Tests
+        Those that selected the interactions, if ``fdr`` did, or those of the fit.
+    trust_ : Trust
+        How far to believe the fit.
+    alpha_ : dict
+        {order: prior precision used}.
+    order_ : int
+    converged_ : bool
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : (n,) array
+        Where X has names.
 
     Examples
     --------
@@ -85,6 +139,9 @@ class HBM(DensityMixin, BaseEstimator):
         *,
         interactions: Any = None,
         alphabet: Any = "auto",
+        categorical_features: Any = "from_dtype",
+        powers: int = 1,
+        site: str = "free",
         refine: str | None = "auto",
         alpha: Any = "auto",
         l1_ratio: float = 0.0,
@@ -98,6 +155,9 @@ class HBM(DensityMixin, BaseEstimator):
         self.order = order
         self.interactions = interactions
         self.alphabet = alphabet
+        self.categorical_features = categorical_features
+        self.powers = powers
+        self.site = site
         self.refine = refine
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -111,47 +171,80 @@ class HBM(DensityMixin, BaseEstimator):
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HBM:
-        """Learn the model from (M, n) samples: array, data frame, scipy sparse matrix, memory map or dask array.
+        """Learn the model from a table.
 
-        ``sample_weight`` counts repeated rows: M = Σ weights is what errors and priors see. Rows with NaN are left
-        out, with a warning that counts them; ``predict`` fills them in afterwards.
+        Parameters
+        ----------
+        X : (M, n) array, data frame (pandas, polars), scipy sparse matrix, memory map or dask array
+            Text and categories as they are. Rows with missing cells are left out, with a warning that counts them;
+            ``predict`` fills them in afterwards.
+        y : object
+            Ignored.
+        sample_weight : (M,) array-like, default=None
+            Counts repeated rows: M = Σ weights is what errors and priors see.
+
+        Returns
+        -------
+        HBM
+            Itself, fitted.
         """
-        samples = self._samples(X, self.alphabet, sample_weight, reset=True)
-        moments = Moments.from_samples(samples, order=self._moment_order(samples.alphabet, samples.n_features))
-        return self._learn(moments, samples)
+        samples = self._samples(X, sample_weight)
+        order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
+        moments = Moments.from_samples(samples, order=max(2, order))
+        return self._learn(moments, samples, order, X)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HBM:
         """Merge the moments of X with those seen so far, and invert again.
 
         The samples themselves are not kept, so refine="pseudolikelihood" and "screening" are refused here, and "auto"
         refines only where the exact likelihood is affordable. Give ``alphabet`` if a first block may lack a value.
+
+        Parameters
+        ----------
+        X : (M, n) table
+            More rows, as in :meth:`fit`.
+        y : object
+            Ignored.
+        sample_weight : (M,) array-like, default=None
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        HBM
+            Itself, fitted to all rows so far.
         """
-        first = not hasattr(self, "moments_")
-        alphabet = self.alphabet if first else self.moments_.alphabet
-        samples = self._samples(X, alphabet, sample_weight, reset=first)
-        moments = Moments.from_samples(samples, order=self._moment_order(samples.alphabet, samples.n_features))
-        return self._learn(moments if first else self.moments_ + moments, None)
+        before = getattr(self, "moments_", None)
+        if before is not None:
+            self._check_features(X)
+        samples = self._samples(X, sample_weight, None if before is None else before.space)
+        order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
+        moments = Moments.from_samples(samples, order=max(2, order))
+        return self._learn(moments if before is None else before + moments, None, order, X)
 
-    def _learn(self, moments: Moments, samples: Samples | None) -> HBM:
-        scoring.require_variation(moments)
-        considered = self._interactions(moments)
+    def _learn(self, moments: Moments, samples: Samples | None, order: int, X: Any) -> HBM:
+        """Everything that can fail comes first; attributes are set when it has not."""
+        require_variation(moments)
+        columns = considered_columns(self.interactions, order, moments.space, moments.feature_names)
         if self.fdr is None:
-            result = self._invert(moments, samples, considered)
-            return self._keep(result, moments, None)
-        screening = uncertainty.Tests.of(uncertainty.screen(moments, considered))
-        result, tests = uncertainty.select_and_refit(
-            screening, lambda chosen: self._invert(moments, samples, chosen), self.fdr
-        )
-        return self._keep(result, moments, tests)
+            result = self._invert(moments, samples, columns)
+            tests = Tests.of(result)
+        else:
+            first = selection.preselect(moments, columns, self.site)
+            result, tests = selection.select_and_refit(
+                first, lambda chosen: self._invert(moments, samples, chosen), self.fdr
+            )
+        trust = Trust.of(result, moments)
+        return self._keep(result, moments, tests, trust, order, X)
 
-    def _invert(self, moments: Moments, samples: Samples | None, interactions: Interactions) -> InversionResult:
-        return refinement.fit(
+    def _invert(self, moments: Moments, samples: Samples | None, columns: Interactions) -> InversionResult:
+        return inversion.fit(
             moments,
             samples,
-            interactions,
+            columns,
             refine=self.refine,
-            alpha=check_alpha(self.alpha, interactions.order),
+            alpha=check_alpha(self.alpha, columns.order),
             l1_ratio=self.l1_ratio,
+            site=self.site,
             tol=self.tol,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
@@ -159,21 +252,24 @@ class HBM(DensityMixin, BaseEstimator):
             verbose=self.verbose,
         )
 
-    def _keep(self, result: InversionResult, moments: Moments, selection: uncertainty.Tests | None) -> HBM:
+    def _keep(self, result: InversionResult, moments: Moments, tests: Tests, trust: Trust, order: int, X: Any) -> HBM:
+        _check_feature_names(self, X, reset=True)
+        _check_n_features(self, np.empty((1, moments.space.n_features)), reset=True)
         model = result.model
-        self.model_, self.moments_, self._result, self._selection = model, moments, result, selection
+        self.model_, self.moments_, self.result_, self.tests_, self.trust_ = model, moments, result, tests, trust
         self.h_, self.d_, self.J_ = model.h, model.d, model.J
-        self.weights_ = model.weights
+        self.weights_, self.effects_ = model.weights, result.effects
         self.standard_errors_, self.h_standard_errors_ = result.standard_errors, result.h_standard_errors
+        self.effect_errors_ = result.effect_errors
         # The look at the start that finds it good enough counts as an iteration.
         self.alpha_, self.n_iter_, self.converged_ = result.alpha, max(1, result.n_iter), result.converged
-        self.trust_ = uncertainty.Trust.of(result, moments)
+        self.order_ = order
         for note in result.notes:
             warnings.warn(note, UserWarning, stacklevel=4)
         if not result.converged:
             warnings.warn(result.status, ConvergenceWarning, stacklevel=4)
-        if self.trust_.warning:
-            warnings.warn(self.trust_.warning, UserWarning, stacklevel=4)
+        if trust.warning:
+            warnings.warn(trust.warning, UserWarning, stacklevel=4)
         return self
 
     # ------------------------------------------------------------------ reading the fit
@@ -184,129 +280,230 @@ class HBM(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         return self.model_.interactions
 
-    @property
-    def _tests(self) -> uncertainty.Tests:
-        """Those that selected the interactions, if ``fdr`` did, or those of the fit."""
-        return uncertainty.Tests.of(self._result) if self._selection is None else self._selection
-
     def confidence_intervals(self, level: float = 0.95) -> np.ndarray:
-        """(p, 2) intervals of the couplings, matching ``weights_``."""
-        check_is_fitted(self)
-        return uncertainty.intervals(self._result, level)
+        """(p, 2) intervals of the couplings in the user's coding, matching ``weights_``.
 
-    def to_frame(self) -> Any:
-        """pandas table of the couplings: interaction, order, weight, standard_error, z, p_value, q_value.
-
-        q-values count every interaction that was considered, also those that ``fdr`` left out.
+        Parameters
+        ----------
+        level : float, default=0.95
+            How often they hold the true coupling.
         """
-        import pandas as pd
-
         check_is_fitted(self)
-        tests, names = self._tests, getattr(self, "feature_names_in_", None)
-        label = (lambda mu: mu) if names is None else (lambda mu: tuple(str(names[i]) for i in mu))
-        return pd.DataFrame(
-            {
-                "interaction": [label(mu) for mu in self.interactions_],
-                "order": np.diff(self.model_.packed.indptr),
-                "weight": self.weights_,
-                "standard_error": self.standard_errors_,
-                "z": tests.z,
-                "p_value": tests.p_values,
-                "q_value": tests.q_values,
-            }
-        )
+        return intervals.weight_intervals(self.result_, level)
+
+    def effect_intervals(self, level: float = 0.95) -> np.ndarray:
+        """(p, 2) intervals of the effects, matching ``effects_``.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            How often they hold the true effect.
+        """
+        check_is_fitted(self)
+        return intervals.effect_intervals(self.result_, level)
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """Everything about every interaction, as a pandas table with one row for each.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            interaction: tuple of variables, a repeated member for a power. order: number of variables. weight,
+            standard_error: J in the user's coding. effect, effect_error: that of variables in units of their
+            standard deviations about their means. lower, upper: interval of the effect. z, df, p_value: of the
+            test that the effect is zero. q_value: share of false findings among all of that order at least as
+            sure. sign_rate: posterior probability that the effect has the other sign. n_effective: rows behind
+            it. selected: whether it is there by its own test (with ``fdr``, what is there only as a subset of
+            another is not).
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return summary.frame(self.result_, self.tests_, self.moments_.n_samples, names, self.fdr, level)
+
+    def summary(self, most: int = 20, level: float = 0.95) -> summary.Summary:
+        """What was found, as text and as HTML: print it, or let a notebook show it.
+
+        Parameters
+        ----------
+        most : int, default=20
+            How many interactions, surest first.
+        level : float, default=0.95
+            Of the intervals.
+        """
+        check_is_fitted(self)
+        return summary.Summary.of(self, most, level)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        if not hasattr(self, "model_"):
+            return super()._repr_mimebundle_(**kwargs)
+        found = self.summary()
+        return {"text/plain": str(found), "text/html": found.html}
 
     # ------------------------------------------------------------------ using the model
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """(N,) pseudo-log-likelihood Σ_i ln P(x_i | rest) of each row, in nats."""
-        values = self._values(X)
-        return conditionals.log_conditionals(self.model_, values).sum(axis=1)
+        """(N,) pseudo-log-likelihood Σ_i ln P(x_i | rest) of each row, in nats.
+
+        Parameters
+        ----------
+        X : (N, n) table
+            Rows without missing cells, of the columns and values that were fitted.
+        """
+        codes = self._codes(X)
+        return conditionals.log_conditionals(self.model_, codes).sum(axis=1)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean of ``score_samples``: tractable at any n."""
+        """Mean of ``score_samples``: tractable at any n.
+
+        Parameters
+        ----------
+        X : (N, n) table
+            Rows without missing cells.
+        y : object
+            Ignored.
+        """
         return float(np.mean(self.score_samples(X)))
 
     def log_likelihood(self, X: Any, method: str = "auto") -> float:
-        """Mean ln P(x), in nats, with ln Z by "exact" enumeration, "dc", or annealed importance sampling ("ais").
+        """Mean ln P(x), in nats.
 
-        "auto" is exact up to 2**24 states, and "ais" beyond.
+        Parameters
+        ----------
+        X : (N, n) table
+            Rows without missing cells.
+        method : {"auto", "exact", "dc", "ais"}, default="auto"
+            Where ln Z comes from: enumeration, mean field, or annealed importance sampling. "auto" is exact up to 2**24
+            states, and "ais" beyond.
         """
-        values = self._values(X)
-        log_z = scoring.log_partition(self.model_, method, self.random_state)
-        return float(np.mean(-self.model_.energy(values)) - log_z)
+        codes = self._codes(X)
+        log_z = log_partition(self.model_, method, self.random_state)
+        return float(np.mean(-self.model_.energy_of_codes(codes)) - log_z)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """(n_samples, n) samples of the fitted model: exact up to 2**20 states, Gibbs beyond."""
+        """(n_samples, n) samples of the fitted model, labels where columns are nominal.
+
+        They are exact up to 2**20 states, and from Gibbs chains beyond.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, Generator, RandomState or None, default=None
+            None takes that of the estimator.
+        """
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
-        method = "exact" if self.model_.alphabet.enumerable(self.n_features_in_, 2**20) else "gibbs"
-        return sample(self.model_, n_samples, method=method, random_state=seed)
+        return sample(self.model_, n_samples, random_state=seed)
 
     def predict(self, X: Any) -> Any:
-        """X with each NaN replaced by its most probable value given the row's observed entries.
+        """X with each missing cell replaced by its most probable value given the row's observed entries.
 
         Exact while a row's missing part has at most 4096 states; beyond that by the diagonal-consistent approximation
-        of the missing part given the observed one. On the real line, the conditional mean. A data frame comes back as
-        one.
+        of the missing part given the observed one. On the real line, the conditional mean.
+
+        Parameters
+        ----------
+        X : (N, n) table
+            With missing cells.
+
+        Returns
+        -------
+        array or data frame
+            As X is one.
         """
-        values = self._values(X, allow_nan=True)
-        filled = conditionals.fill_missing(self.model_, values).astype(self.model_.alphabet.dtype)
-        return like_input(filled, X)
+        codes = self._codes(X, allow_nan=True)
+        return like_input(self.model_.space.decode(conditionals.fill_missing(self.model_, codes)), X)
 
     @available_if(_has_values)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """(N, n, q): P(x_i = value | the row's other observed entries), values ascending; NaN means not observed."""
-        values = self._values(X, allow_nan=True)
-        return conditionals.conditional_probabilities(self.model_, values)
+    def predict_proba(self, X: Any) -> Any:
+        """P(x_i = value | the row's other observed entries), values in the order of their alphabet.
+
+        Parameters
+        ----------
+        X : (N, n) table
+            Cells may be missing.
+
+        Returns
+        -------
+        (N, n, q) array, or list of (N, q_i) arrays
+            One array where all columns have q values.
+        """
+        codes = self._codes(X, allow_nan=True)
+        found = conditionals.conditional_probabilities(self.model_, codes)
+        return np.stack(found, axis=1) if len({p.shape[1] for p in found}) == 1 else found
 
     # ------------------------------------------------------------------ checks
 
-    def _samples(self, X: Any, alphabet: Any, sample_weight: Any, reset: bool) -> Samples:
-        """Checked samples; rows with NaN are left out, with a warning."""
+    def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> Samples:
+        """Checked samples; rows with missing cells are left out, with a warning."""
         X, sample_weight, n_dropped = complete_rows(X, sample_weight)
         if n_dropped:
-            warnings.warn(f"{n_dropped} rows of X contain NaN and are left out of the fit.", UserWarning, stacklevel=3)
-        samples = Samples.check(X, alphabet, sample_weight)
-        self._check_features(X, samples.n_features, reset)
-        return samples
+            warnings.warn(
+                f"{n_dropped} rows of X contain missing values and are left out of the fit.", UserWarning, stacklevel=3
+            )
+        if space is not None:
+            return Samples.check(X, sample_weight=sample_weight, space=space)
+        return Samples.check(
+            X,
+            self.alphabet,
+            sample_weight,
+            categorical_features=self.categorical_features,
+            powers=powers_needed(self.powers, self.interactions),
+        )
 
-    def _check_features(self, X: Any, n_features: int, reset: bool) -> None:
-        _check_feature_names(self, X, reset=reset)
-        _check_n_features(self, np.empty((1, n_features)), reset=reset)
+    def _check_features(self, X: Any) -> None:
+        _check_feature_names(self, X, reset=False)
+        shape = getattr(X, "shape", None) or np.shape(X)
+        if len(shape) == 2:
+            _check_n_features(self, np.empty((1, int(shape[1]))), reset=False)
 
-    def _moment_order(self, alphabet: Alphabet, n: int) -> int:
-        """Settle ``order_``; the moments needed are at least of order 2."""
-        if isinstance(self.order, str):
-            if self.order != "auto":
-                raise ValueError(f'order={self.order!r}: give an integer or "auto".')
-            triplets = comb(n, 2) + comb(n, 3) <= MAX_AUTO_INTERACTIONS
-            self.order_ = 3 if triplets and alphabet.kind != "real" else 2
-        else:
-            self.order_ = check_integer("order", self.order, 1)
-        require_order(alphabet, self.order_, self.alphabet)
-        return max(2, self.order_)
-
-    def _interactions(self, moments: Moments) -> Interactions:
-        if self.interactions is None:
-            return Interactions.upto(self.order_, moments.n_features)
-        names = getattr(self, "feature_names_in_", None)
-        given = Interactions.from_tuples(self.interactions, moments.n_features, names)
-        if given.order > self.order_:
-            raise ValueError(f"interactions has one of order {given.order}, but order={self.order!r}: raise `order`.")
-        return given
-
-    def _values(self, X: Any, allow_nan: bool = False) -> np.ndarray:
-        """(N, n) float64 values, checked against the fitted alphabet."""
+    def _codes(self, X: Any, allow_nan: bool = False) -> np.ndarray:
+        """(N, n) codes (values where they cannot be listed), checked against the fitted space."""
         check_is_fitted(self)
         if allow_nan and issparse(X):
             raise ValueError("X is sparse, where what is not stored is 0 and not missing: give a dense array with NaN.")
-        samples = Samples.check(X, self.model_.alphabet, allow_nan=allow_nan)
-        self._check_features(X, samples.n_features, reset=False)
-        return np.concatenate([block for block, _ in samples.values_blocks()])
+        self._check_features(X)
+        samples = Samples.check(X, space=self.model_.space, allow_nan=allow_nan)
+        return np.concatenate([block for block, _ in samples.blocks()])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
         return tags
+
+
+def require_variation(moments: Moments) -> None:
+    """Refuse, by name, columns that are constant and labels that never occur: their weights would be infinite."""
+    space, names = moments.space, moments.feature_names
+
+    def label(i: int) -> str:
+        return str(i) if names is None else repr(names[i])
+
+    constant = np.unique(space.site[~(np.diag(moments.covariance) > 0)])
+    if constant.size:
+        labels = ", ".join(label(int(i)) for i in constant[:10])
+        more = f" and {constant.size - 10} more" if constant.size > 10 else ""
+        if moments.n_samples <= 1:
+            raise ValueError(f"only 1 sample (n_samples = {moments.n_samples:g}): nothing varies; give more rows.")
+        raise ValueError(
+            f"column {labels}{more} is constant, so that its field would be infinite: drop it (for instance with "
+            f"sklearn.feature_selection.VarianceThreshold), or give more samples (n_samples = {moments.n_samples:g})."
+        )
+    for i, alphabet in enumerate(space.alphabets):
+        if not alphabet.is_finite:
+            continue
+        unseen = np.flatnonzero(moments.frequencies[i] <= 0)
+        if unseen.size and (alphabet.is_nominal or alphabet.size - unseen.size <= np.diff(space.column_ptr)[i]):
+            value = alphabet.values[unseen[0]]  # type: ignore[index]
+            raise ValueError(
+                f"column {label(i)} never has the value {value!r}, whose weight would be infinite: leave it out of "
+                "alphabet=…, or give more samples."
+            )

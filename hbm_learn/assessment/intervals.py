@@ -1,0 +1,33 @@
+"""Intervals of weights and effects, and how sure their sign is."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from hbm_learn.inversion.result import InversionResult
+
+
+def weight_intervals(result: InversionResult, level: float = 0.95) -> np.ndarray:
+    """(p, 2) J_μ ± z · standard error, in the user's coding."""
+    return _around(result.model.weights, result.standard_errors, level)
+
+
+def effect_intervals(result: InversionResult, level: float = 0.95) -> np.ndarray:
+    """(p, 2) J̃_μ ± z · standard error, in the standard gauge."""
+    return _around(result.effects, result.effect_errors, level)
+
+
+def sign_rates(result: InversionResult) -> np.ndarray:
+    """(p,) posterior probability that an effect has the other sign, or none: Φ(−|J̃|/error)."""
+    size, errors = np.abs(result.effects), result.effect_errors
+    z = np.divide(size, errors, out=np.zeros_like(size), where=errors > 0)
+    known = (errors == 0.0) & (size > 0.0)  # exact moments
+    return np.where(known, 0.0, stats.norm.sf(z))
+
+
+def _around(centre: np.ndarray, errors: np.ndarray, level: float) -> np.ndarray:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level={level!r}: give a probability between 0 and 1, such as 0.95.")
+    half = stats.norm.ppf(0.5 + 0.5 * level) * errors
+    return centre[:, None] + np.array([-1.0, 1.0]) * half[:, None]

@@ -1,0 +1,86 @@
+"""Tests of each interaction: is its effect zero? χ² statistics, p-values, and q-values within each order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.result import InversionResult
+from hbm_learn.terms import Terms, closure
+
+# The smallest p-value from which a normal deviate can be computed.
+_SMALLEST = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Tests:
+    """Of each term: is J̃_μ = 0? All arrays (p,).
+
+    Attributes
+    ----------
+    terms : Terms
+        What was tested.
+    considered : Terms
+        All that were considered, of which ``terms`` may be what was selected.
+    z : array
+        Signed square root of the statistic; for a block of several functions the normal deviate with the same p-value.
+    df : array
+        Degrees of freedom: functions in a block.
+    p_values : array
+    q_values : array
+        Benjamini–Hochberg within each order, over all that were considered.
+    """
+
+    # pytest would take a class of this name for a test case.
+    __test__ = False
+
+    terms: Terms
+    considered: Terms
+    z: np.ndarray
+    df: np.ndarray
+    p_values: np.ndarray
+    q_values: np.ndarray
+
+    @classmethod
+    def of(cls, result: InversionResult, considered: Terms | None = None) -> Tests:
+        """The tests of a fit.
+
+        Parameters
+        ----------
+        result : InversionResult
+            The fit.
+        considered : Terms or None
+            All the terms that were looked at, if the fit has only those that were selected: the others count in the
+            q-values as tests that did not reject.
+        """
+        terms, statistic = result.terms, result.statistic
+        considered = terms if considered is None else considered
+        p = stats.chi2.sf(statistic, terms.df)
+        single = terms.df == 1
+        z = np.where(single, result.sign * np.sqrt(statistic), stats.norm.isf(0.5 * np.maximum(p, _SMALLEST)))
+        q = np.ones_like(p)
+        for k in terms.keys.orders:
+            where = terms.keys.slice(k)
+            n_others = len(considered.keys.block(k)) - len(terms.keys.block(k))
+            q[where] = stats.false_discovery_control(np.append(p[where], np.ones(n_others)))[: len(p[where])]
+        return cls(terms, considered, z, terms.df, p, q)
+
+    def at(self, columns: Interactions) -> Tests:
+        """The same tests for the terms of some of the sets of columns."""
+        terms = Terms(self.terms.space, columns)
+        where = self.terms.keys.positions(terms.keys)
+        each = (values[where] for values in (self.z, self.df, self.p_values, self.q_values))
+        return Tests(terms, self.considered, *each)
+
+    def passing(self, level: float) -> np.ndarray:
+        """(p,) whether q ≤ level."""
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"fdr={level!r}: give a false-discovery rate between 0 and 1, such as 0.05.")
+        return self.q_values <= level
+
+    def select(self, level: float) -> Interactions:
+        """The sets of columns of the terms with q ≤ level, with all subsets of them."""
+        return closure(self.terms.select(self.passing(level)), self.terms.space)

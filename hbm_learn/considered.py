@@ -1,0 +1,59 @@
+"""Which interactions a fit considers: from the parameters of an estimator and the space of its table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import comb
+from typing import Any
+
+from hbm_learn._validation import check_integer
+from hbm_learn.interactions import Interactions
+from hbm_learn.space import Space
+from hbm_learn.terms import all_terms, columns_of
+
+# order="auto" takes triplets while they make at most this many interactions.
+MAX_AUTO_INTERACTIONS = 10**6
+
+
+def check_order(order: Any, interactions: Any, space: Space, names: Sequence[str] | None) -> int:
+    """The largest number of variables in an interaction, settled for a table."""
+    if not isinstance(order, str):
+        chosen = check_integer("order", order, 1)
+    elif order != "auto":
+        raise ValueError(f'order={order!r}: give an integer or "auto".')
+    else:
+        chosen = automatic_order(space)
+        if interactions is not None:
+            chosen = max(chosen, columns_of(interactions, space, names).order)
+    if space.is_real and chosen > 2:
+        raise ValueError(
+            f'alphabet "real" takes pair interactions only (order={chosen} was asked): use order=2, bin the columns '
+            "into a few values, list them in alphabet=…, or give alphabet=Interval(low, high) for bounded variables."
+        )
+    return chosen
+
+
+def automatic_order(space: Space) -> int:
+    """3 while pairs and triplets of columns are at most 10⁶, else 2; 2 on the real line."""
+    N = space.n_columns
+    return 3 if comb(N, 2) + comb(N, 3) <= MAX_AUTO_INTERACTIONS and not space.is_real else 2
+
+
+def powers_needed(powers: Any, interactions: Any) -> int:
+    """The highest power that takes part: the parameter, or a repeated member of an interaction."""
+    powers = check_integer("powers", powers, 1)
+    if interactions is None:
+        return powers
+    repeated = [max(Counter(mu).values(), default=1) for mu in interactions if not isinstance(mu, str)]
+    return max([powers, *repeated])
+
+
+def considered_columns(interactions: Any, order: int, space: Space, names: Sequence[str] | None) -> Interactions:
+    """The sets of columns of all terms up to an order, or of the terms that were named."""
+    if interactions is None:
+        return all_terms(order, space)
+    given = columns_of(interactions, space, names)
+    if given.order > order:
+        raise ValueError(f"interactions has one of order {given.order}, but order={order!r}: raise `order`.")
+    return given
