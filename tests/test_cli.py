@@ -8,12 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hbm_learn import HBM, BoltzmannMachine, infer, sample
-from hbm_learn.cli import commands as _commands
-from hbm_learn.cli import terminal as _terminal
-from hbm_learn.cli.main import main
-from hbm_learn.io import models as _storage
-from hbm_learn.io import tables as _files
+from hbm_learn import HBM, BoltzmannMachine, Nominal, infer, sample
+from hbm_learn.cli import commands, terminal
+from hbm_learn.cli.main import build_parser, main
+from hbm_learn.io import models, tables
 
 NAMES = ["rain", "wind", "sun", "frost"]
 MODEL = BoltzmannMachine([0.1, 0.0, -0.2, 0.1], {(0, 1): 0.5, (2, 3): -0.4, (0, 1, 2): 0.6})
@@ -29,7 +27,7 @@ def folder(tmp_path, monkeypatch, frame):
     """A working folder with data.csv and a model with names."""
     monkeypatch.chdir(tmp_path)
     frame.to_csv("data.csv", index=False)
-    _storage.save("model.npz", MODEL, NAMES)
+    models.save("model.npz", MODEL, NAMES)
     return tmp_path
 
 
@@ -53,10 +51,12 @@ def test_fit_prints_the_strongest_interactions_with_their_names(folder, capsys, 
     assert len(table) == 3
     assert table[0][:5] == ["rain", "×", "wind", "×", "sun"]
     r = est.interactions_.index((0, 1, 2))
-    low, high = est.confidence_intervals(0.9)[r]
-    assert f"[+{low:.3f}, +{high:.3f}]" in out
-    assert f"+{est.weights_[r]:.3f}" in out
+    low, high = est.effect_intervals(0.9)[r]
+    numbers = ["3", f"+{est.effects_[r]:.3f}", f"[+{low:.3f},", f"+{high:.3f}]", f"+{est.tests_.z[r]:.1f}"]
+    assert table[0][5:10] == numbers
+    assert table[0][-1] == f"+{est.weights_[r]:.3f}"
     assert "90 % interval" in out
+    assert " df " not in out
 
 
 def test_fit_options_reach_the_estimator(folder, capsys, monkeypatch):
@@ -66,14 +66,17 @@ def test_fit_options_reach_the_estimator(folder, capsys, monkeypatch):
         seen.update(self.get_params(), shape=X.shape)
         raise ValueError("seen enough.")
 
-    monkeypatch.setattr(_commands.HBM, "fit", fit)
+    monkeypatch.setattr(commands.HBM, "fit", fit)
     options = "--order 2 --interactions rain*wind,0*2 --alphabet -1,1 --refine none --alpha 3,4 --l1-ratio 0.5"
-    more = "--fdr 0.1 --seed 7 --jobs 2 --drop frost"
+    more = "--fdr 0.1 --seed 7 --jobs 2 --drop frost --categorical sun,0 --powers 2 --site quadratic"
     assert main(["fit", "data.csv", *options.split(), *more.split()]) == 2
     assert seen == {
         "order": 2,
         "interactions": [("rain", "wind"), (0, 2)],
         "alphabet": [-1, 1],
+        "categorical_features": ["sun", 0],
+        "powers": 2,
+        "site": "quadratic",
         "refine": None,
         "alpha": [3.0, 4.0],
         "l1_ratio": 0.5,
@@ -94,8 +97,6 @@ def test_fit_options_reach_the_estimator(folder, capsys, monkeypatch):
     ("text", "expected"), [("real", "real"), ("0,0.5,1", [0.0, 0.5, 1.0]), ("interval:-1,2", "Interval(low=-1.0")]
 )
 def test_alphabets(text, expected):
-    from hbm_learn.cli.main import build_parser
-
     found = build_parser().parse_args(["fit", "x.csv", f"--alphabet={text}"]).alphabet
     assert found == expected or str(found).startswith(str(expected))
 
@@ -111,19 +112,21 @@ def test_saved_model_is_the_fitted_one_and_keeps_the_names(folder, capsys, frame
     assert run(capsys, "fit", "data.csv", "-o", "out.npz", "--table", "table.csv", "--seed", 0)[0] == 0
     est = HBM(random_state=0).fit(frame)
     assert BoltzmannMachine.load("out.npz") == est.model_
-    assert _storage.load_feature_names("out.npz") == NAMES
+    assert models.load_feature_names("out.npz") == NAMES
     table = pd.read_csv("table.csv").set_index("interaction")
     assert len(table) == len(est.weights_)
-    for mu, weight, error in zip(est.interactions_, est.weights_, est.standard_errors_):
-        row = table.loc["*".join(NAMES[i] for i in mu)]
-        assert (row["weight"], row["standard_error"]) == pytest.approx((weight, error), rel=1e-9)
+    assert list(table.columns) == list(est.to_frame().columns[1:])
+    for r, mu in enumerate(est.interactions_):
+        row, expected = table.loc["*".join(NAMES[i] for i in mu)], est.to_frame().iloc[r]
+        for column in ("weight", "standard_error", "effect", "lower", "upper", "z", "q_value"):
+            assert row[column] == pytest.approx(expected[column], rel=1e-9)
     assert (np.abs(table["z"].to_numpy())[:-1] >= np.abs(table["z"].to_numpy())[1:]).all()
 
 
 def test_models_without_names_still_load(folder):
     MODEL.save("plain.npz")
     assert BoltzmannMachine.load("plain.npz") == MODEL
-    assert _storage.load_feature_names("plain.npz") is None
+    assert models.load_feature_names("plain.npz") is None
 
 
 def test_fdr_says_how_many_were_tested(folder, capsys):
@@ -138,7 +141,7 @@ def test_rows_with_missing_values_are_left_out_with_a_word(folder, capsys, frame
     broken.to_csv("gaps.csv", index=False)
     code, _, err = run(capsys, "fit", "gaps.csv")
     assert code == 0
-    assert err == "hbm-learn: warning: 1 rows of X contain NaN and are left out of the fit.\n"
+    assert err == "hbm-learn: warning: 1 row of X with missing values left out of the fit.\n"
 
 
 # ---------------------------------------------------------------------- formats
@@ -160,18 +163,18 @@ WRITERS = {
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_format_is_read_alike(tmp_path, frame, name):
     WRITERS[name](frame, tmp_path / name)
-    table = _files.read(tmp_path / name)
+    table = tables.read(tmp_path / name)
     assert np.array_equal(np.asarray(table), frame.to_numpy())
     bare = name.startswith("bare") or name.endswith(".npy")
-    assert _files.names_of(table) == (None if bare else NAMES)
+    assert tables.names_of(table) == (None if bare else NAMES)
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet", "out.npy", "out.npz", "out.csv.gz"])
 def test_written_tables_are_read_back(tmp_path, frame, name):
-    _files.write(tmp_path / name, frame.to_numpy(), NAMES)
-    table = _files.read(tmp_path / name)
+    tables.write(tmp_path / name, frame.to_numpy(), NAMES)
+    table = tables.read(tmp_path / name)
     assert np.array_equal(np.asarray(table), frame.to_numpy())
-    assert _files.names_of(table) == (None if name == "out.npy" else NAMES)
+    assert tables.names_of(table) == (None if name == "out.npy" else NAMES)
 
 
 def test_columns_without_names_are_numbered(folder, capsys, frame):
@@ -231,11 +234,18 @@ def test_info_on_a_model_and_on_data(folder, capsys, frame):
     assert code == 0
     assert "4 variables (values -1, 1), 2 pairs and 1 triplet" in out
     assert out.splitlines()[-1].split() == ["rain", "×", "wind", "×", "sun", "+0.600"]
-    frame.assign(dull=1).to_csv("data.csv", index=False)
     code, out, _ = run(capsys, "info", "data.csv")
     assert code == 0
-    assert "By default, fit takes order 3: 20 interactions." in out
-    assert "constant" in next(line for line in out.splitlines() if "dull" in line)
+    assert "By default, fit takes order 3: 10 interactions, fitted by exact likelihood." in out
+    counts = frame["rain"].value_counts()
+    row = next(line.split() for line in out.splitlines() if line.split()[:1] == ["rain"])
+    assert row == ["rain", "numeric", "-1", f"({counts[-1]}),", "1", f"({counts[1]})"]
+    frame.assign(dull=1).to_csv("dull.csv", index=False)
+    code, out, _ = run(capsys, "info", "dull.csv")
+    assert code == 0
+    assert "fit would refuse 1 column: --drop dull leaves them out." in out
+    assert "Without them, fit takes order 3: 10 interactions" in out
+    assert "constant" in next(line for line in out.splitlines() if line.split()[:1] == ["dull"])
 
 
 # ---------------------------------------------------------------------- failures
@@ -243,20 +253,32 @@ def test_info_on_a_model_and_on_data(folder, capsys, frame):
 
 def _bad_files(folder):
     Path("empty.csv").write_text("")
-    Path("words.csv").write_text("a,b\n1,yes\n-1,no\n")
+    Path("words.csv").write_text("a,b\n1,yes\n-1,no\n1,no\n-1,yes\n1,yes\n")
     Path("data.txt").write_text("1 2\n")
     Path("broken.npy").write_bytes(b"nothing")
     Path("broken.npz").write_bytes(b"nothing")
     Path("broken.parquet").write_bytes(b"nothing")
     Path("one.csv").write_text("a,b\n1,1\n1,-1\n1,1\n")
     np.save("cube.npy", np.ones((2, 2, 2)))
+    models.save("mixed.npz", MIXED, MIXED_NAMES)
+    Path("strange.csv").write_text("age,region,smokes,party\n1,east,0,red\n")
     np.savez("two.npz", a=np.ones((2, 2)), b=np.ones((2, 2)))
 
 
 FAILURES = [
     ("fit nowhere.csv", "nowhere.csv: there is no such file"),
     ("fit empty.csv", "empty.csv: "),
-    ("fit words.csv", "column 'b'"),
+    ("fit words.csv --categorical none", "column 'b' holds text"),
+    ("fit data.csv --categorical snow", "names the column 'snow'"),
+    ("fit data.csv --powers 0", "powers=0"),
+    ("fit data.csv -o data.csv", "data.csv: it is read by this command"),
+    ("fit data.csv --table ./data.csv", "data.csv: it is read by this command"),
+    ("fit data.csv -o new.npz --report new.npz", "new.npz: it is written by another option"),
+    ("sample model.npz -o model.npz", "model.npz: it is read by this command"),
+    ("score model.npz data.csv -o data.csv", "data.csv: it is read by this command"),
+    ("infer model.npz -o model.npz", "model.npz: it is read by this command"),
+    ("sample mixed.npz -o x.npy -n 2", "x.npy: "),
+    ("score mixed.npz strange.csv", "'east'"),
     ("fit data.txt", "the format .txt is not known"),
     ("fit broken.npy", "broken.npy: "),
     ("fit broken.npz", "broken.npz: "),
@@ -306,6 +328,8 @@ def test_bad_input_is_one_line_and_exit_code_2(folder, capsys, command, message)
         ("fit data.csv --alphabet interval:1", "interval:0,1"),
         ("fit data.csv --interactions @nowhere", "cannot read nowhere"),
         ("infer model.npz --method magic", "invalid choice: 'magic'"),
+        ("fit data.csv --site none", "invalid choice: 'none'"),
+        ("fit data.csv --powers two", "invalid int value: 'two'"),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_code_2(folder, capsys, command, message):
@@ -322,7 +346,7 @@ def test_other_failures(folder, capsys, monkeypatch, error, code):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(_commands.HBM, "fit", fail)
+    monkeypatch.setattr(commands.HBM, "fit", fail)
     found, out, err = run(capsys, "fit", "data.csv")
     assert (found, out) == (code, "")
     assert err.startswith("hbm-learn: error: ")
@@ -358,11 +382,184 @@ def test_help(capsys, command):
         assert all(name in out for name in ("fit", "sample", "score", "infer", "info"))
 
 
+# ---------------------------------------------------------------------- mixed tables
+
+MIXED_NAMES = ["age", "region", "smokes", "party"]
+MIXED = BoltzmannMachine(
+    [-0.1, 0.0, -1.0, 0.0],
+    {
+        (0, 2): 0.3,
+        (1, 2): [1.0, -0.5, -0.5],
+        (1, 3): [[0.8, -0.8, 0.0], [-0.8, 0.8, 0.0], [0.0, 0.0, 0.0]],
+        (0, 1, 3): np.outer([1, -1, 0], [0.2, 0.1, -0.3]),
+    },
+    alphabet=[(1, 2, 3, 4, 5), Nominal("north", "south", "wild $west$"), (0, 1), Nominal("green", "none", "red")],
+    site=[None, [0.2, 0.0, -0.2], None, None],
+)
+
+
+@pytest.fixture(scope="module")
+def mixed_frame():
+    return pd.DataFrame(sample(MIXED, 2000, method="exact", random_state=1), columns=MIXED_NAMES).infer_objects()
+
+
+@pytest.fixture
+def mixed_folder(tmp_path, monkeypatch, mixed_frame):
+    monkeypatch.chdir(tmp_path)
+    mixed_frame.to_csv("mixed.csv", index=False)
+    models.save("mixed.npz", MIXED, MIXED_NAMES)
+    return tmp_path
+
+
+def test_fit_a_mixed_table(mixed_folder, capsys, mixed_frame):
+    options = ["--order", 3, "--powers", 2, "-o", "out.npz", "--table", "table.csv", "--report", "report.html"]
+    code, out, err = run(capsys, "fit", "mixed.csv", *options)
+    assert (code, err) == (0, "")
+    est = HBM(order=3, powers=2).fit(mixed_frame)
+    assert "2,000 rows of 4 variables, 2 numeric with 2 to 5 values and 2 nominal with 3 labels." in out
+    r = est.interactions_.index((1, 3))
+    row = next(line.split() for line in out.splitlines() if line.split()[:4] == ["region", "×", "party", "2"])
+    assert row[4] == f"{est.effects_[r]:.3f}"  # a size, without a sign
+    assert row[8] == "4"
+    assert "age² × " in out
+    assert BoltzmannMachine.load("out.npz") == est.model_
+    table = pd.read_csv("table.csv").set_index("interaction")
+    assert table.loc["age*age*smokes", "effect"] == pytest.approx(est.effects_[est.interactions_.index((0, 0, 2))])
+    assert "weights by label" in Path("report.html").read_text()
+    # What --table writes, --interactions reads.
+    code, out, _ = run(capsys, "fit", "mixed.csv", "--interactions", "age*age*smokes,region*party")
+    assert code == 0
+    assert "2 pairs fitted" in out
+
+
+def test_numbers_as_labels(mixed_folder, capsys):
+    code, out, _ = run(capsys, "fit", "mixed.csv", "--order", 2, "--categorical", "smokes")
+    assert code == 0
+    assert "1 numeric with 5 values and 3 nominal with 2 to 3 labels" in out  # text stays what it is
+
+
+def test_values_that_stand_for_missing(mixed_folder, capsys, mixed_frame):
+    gaps = mixed_frame.copy()
+    gaps.loc[:9, "age"] = -9
+    gaps.loc[5:19, "party"] = "unknown"
+    gaps.to_csv("gaps.csv", index=False)
+    code, out, err = run(capsys, "fit", "gaps.csv", "--order", 2, "--na", "-9,unknown")
+    assert code == 0
+    assert "20 rows" in err
+    assert "2 numeric with 2 to 5 values and 2 nominal with 3 labels" in out
+    code, out, _ = run(capsys, "info", "gaps.csv", "--na", "-9,unknown")
+    assert code == 0
+    assert "20 rows with a missing value" in out
+    code, out, _ = run(capsys, "score", "mixed.npz", "gaps.csv", "--na", "-9,unknown")
+    assert code == 0
+    assert "rows                        1980" in out
+
+
+def test_sample_writes_labels(mixed_folder, capsys):
+    for name in ("s.csv", "s.parquet"):
+        assert run(capsys, "sample", "mixed.npz", "-n", 50, "--seed", 3, "-o", name)[0] == 0
+        X = tables.read(name)
+        assert list(X.columns) == MIXED_NAMES
+        assert X["age"].dtype.kind == "i"
+        expected = sample(MIXED, 50, method="exact", random_state=3)
+        assert (X.to_numpy(dtype=object) == expected).all()
+    _, out, _ = run(capsys, "sample", "mixed.npz", "-n", 2, "--seed", 3)
+    assert out.splitlines()[0] == ",".join(MIXED_NAMES)
+    assert len(out.splitlines()) == 3
+
+
+def test_score_a_mixed_table(mixed_folder, capsys, mixed_frame):
+    run(capsys, "fit", "mixed.csv", "--order", 2, "-o", "out.npz")
+    est = HBM(order=2).fit(mixed_frame)
+    with_gap = mixed_frame[MIXED_NAMES[::-1]].copy()
+    with_gap.loc[len(with_gap)] = [None, 1, "north", 2]
+    with_gap.to_csv("new.csv", index=False)
+    code, out, err = run(capsys, "score", "out.npz", "new.csv", "--log-likelihood", "-o", "rows.csv")
+    assert code == 0
+    assert "1 row with a missing value left out" in err
+    assert f"{est.score(mixed_frame):.6f} ±" in out
+    assert f"{est.log_likelihood(mixed_frame):.6f} nats" in out
+    assert pd.read_csv("rows.csv")["score"].to_numpy() == pytest.approx(est.score_samples(mixed_frame), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["exact", "dc"])
+def test_infer_prints_probabilities_of_labels(mixed_folder, capsys, method):
+    code, out, _ = run(capsys, "infer", "mixed.npz", "--method", method, "-o", "moments.npz")
+    assert code == 0
+    result = infer(MIXED, method)
+    lines = {line.split()[0]: line for line in out.splitlines()[3:] if line.strip()}
+    deviation = np.sqrt(result.v[0] - result.m[0] ** 2)
+    assert lines["age"].split() == ["age", f"+{result.m[0]:.3f}", f"{deviation:.3f}"]
+    p = result.probabilities[1]
+    assert f"north {p[0]:.3f}, south {p[1]:.3f}, wild $west$ {p[2]:.3f}" in lines["region"]
+    assert "nan" not in out
+    with np.load("moments.npz") as saved:
+        assert np.array_equal(saved["probabilities"], np.concatenate(result.probabilities))
+        assert saved["value_ptr"].tolist() == [0, 5, 8, 10, 13]
+
+
+def test_info_tells_every_column(mixed_folder, capsys, mixed_frame):
+    rng = np.random.default_rng(0)
+    M = len(mixed_frame)
+    odd = mixed_frame.assign(
+        id=np.arange(M), flat="x", pay=rng.normal(size=M).round(2), rate=rng.choice([1, 2, 3, -99], M)
+    )
+    odd["smokes"] = odd["smokes"].where(np.arange(M) >= 500)
+    odd.to_csv("odd.csv", index=False)
+    code, out, err = run(capsys, "info", "odd.csv")
+    assert (code, err) == (0, "")
+    lines = {line.split()[0]: line for line in out.splitlines()[5:]}
+    count = (mixed_frame["region"] == "north").sum()
+    assert lines["region"].split()[:4] == ["region", "nominal", "north", f"({count:,}),"]
+    assert lines["age"].split()[:3] == ["age", "numeric", "1"]
+    assert "25.0 %" in lines["smokes"]
+    assert "looks like an id" in lines["id"]
+    assert "constant" in lines["flat"]
+    assert "more than 16 values" in lines["pay"]
+    assert "-99 looks like a code for missing" in lines["rate"]
+    assert "fit would refuse 3 columns: --drop id,flat,pay leaves them out." in out
+    assert "500 rows with a missing value would be left out of a fit." in out
+    assert "Without them, fit takes order 3: 20 interactions, fitted by exact likelihood." in out
+    code, out, _ = run(capsys, "info", "odd.csv", "--drop", "id,flat,pay,rate", "--categorical", "age")
+    assert code == 0
+    assert "By default, fit takes order 3: 10 interactions" in out
+    assert next(line.split()[1] for line in out.splitlines() if line.split()[:1] == ["age"]) == "nominal"
+
+
+def test_info_says_the_truth_about_fit(mixed_folder, capsys):
+    """What is left after --drop is fitted as info says."""
+    code, out, _ = run(capsys, "fit", "mixed.csv")
+    assert code == 0
+    assert "Order 3" in out
+    assert "6 pairs and 4 triplets fitted by exact likelihood" in out
+
+
+def test_info_on_a_mixed_model(mixed_folder, capsys):
+    code, out, _ = run(capsys, "info", "mixed.npz")
+    assert code == 0
+    assert "4 variables (2 numeric with 2 to 5 values and 2 nominal with 3 labels), 3 pairs and 1 triplet." in out
+    assert "labels north, south, wild $west$" in out
+
+
+def test_info_where_nothing_can_be_fitted(mixed_folder, capsys):
+    Path("flat.csv").write_text("a,b\n1,1\n1,0\n1,1\n")
+    code, out, _ = run(capsys, "info", "flat.csv")
+    assert code == 0
+    assert "fewer than two columns" in out
+
+
+def test_tables_on_a_terminal_line_up_whatever_they_hold(capsys):
+    terminal.print_table(["name", "n"], [["日本", "1"], ["a\nb\x1b[2J", "10"], ["e\u0301", "3"]])
+    lines = capsys.readouterr().out.splitlines()
+    # A letter of Japanese takes two places, an accent of its own none.
+    assert lines == ["  name      n", "  日本      1", "  a b [2J  10", "  e\u0301         3"]
+
+
 def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
-    with _terminal.progress(1) as step:
+    with terminal.progress(1) as step:
         step("thinking")
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with _terminal.progress(1) as step:
+    with terminal.progress(1) as step:
         step("thinking")
     assert "thinking" in capsys.readouterr().err

@@ -314,7 +314,7 @@ def test_constant_columns_are_named():
 def test_rows_with_nan_are_left_out_with_a_warning(spins):
     X = spins[:200].astype(float)
     X[[3, 7], [0, 1]] = np.nan
-    with pytest.warns(UserWarning, match="2 rows of X contain missing values"):
+    with pytest.warns(UserWarning, match="2 rows of X with missing values"):
         est = HBM().fit(X)
     assert_same_fit(est, HBM().fit(np.delete(spins[:200], [3, 7], axis=0)), atol=0)
 
@@ -402,3 +402,18 @@ def test_order_four(alphabet):
     z = (est.weights_ - truth.weights)[quadruplets] / est.standard_errors_[quadruplets]
     assert np.abs(z).max() < 4.5
     assert HBM(order=4, fdr=0.05).fit(X).model_.order >= 2
+
+
+@pytest.mark.parametrize("refine", [None, "auto"])
+def test_selection_among_named_interactions_that_lack_subsets(refine):
+    """What is there only as a subset of a selected triplet has tests of its own, not those of another."""
+    data = datasets.load_planted_triplets().data
+    some = [(4, 16, 18), (4, 16), (0, 1, 2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        est = HBM(order=3, interactions=some, fdr=0.05, refine=refine).fit(data)
+    frame = est.to_frame()
+    found = {mu: row for mu, (_, row) in zip(frame["interaction"], frame.iterrows())}
+    assert found[4, 16, 18]["q_value"] < 0.05
+    assert {(4, 16), (4, 18), (16, 18)} <= set(found)
+    assert abs(found[4, 18]["z"]) < 0.5 * abs(found[4, 16, 18]["z"])

@@ -9,8 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.special import gammaln
 
-from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, datasets, infer, plots, sample
+from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, Nominal, datasets, infer, plots, sample
+from hbm_learn.assessment import selection
+from hbm_learn.plots import volcano
+from hbm_learn.sampling.diagnostics import split_r_hat
+from hbm_learn.space import Space
 
 mpl.use("Agg")
 NAMES = ["rain", "wind", "sun", "frost", "hail", "fog"]
@@ -25,6 +30,44 @@ def frame():
 @pytest.fixture(scope="module")
 def est(frame):
     return HBM(order=3).fit(frame)
+
+
+# Numbers with different values, labels, and names that mean something to matplotlib.
+MIXED_NAMES = ["age", "region", "smokes", "$s\\ex_^$", "<b>party</b>"]
+REGIONS, SEXES, PARTIES = ("north", "south", "west", "$a^$"), ("f", "m"), ("green", "red", "none")
+
+
+def _zero_sum(table):
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def _mixed_model():
+    rng = np.random.default_rng(0)
+    couplings = {
+        (0, 2): 0.3,
+        (0, 0, 2): 0.15,
+        (1, 2): _zero_sum(rng.normal(size=4)),
+        (1, 4): _zero_sum(rng.normal(size=(4, 3))),
+        (1, 3, 4): _zero_sum(rng.normal(size=(4, 2, 3))),
+    }
+    alphabet = [(-1, 0, 1, 2), Nominal(*REGIONS), (0, 1), Nominal(*SEXES), Nominal(*PARTIES)]
+    return BoltzmannMachine([0.2, 0.0, -0.3, 0.0, 0.0], couplings, alphabet=alphabet)
+
+
+MIXED = _mixed_model()
+
+
+@pytest.fixture(scope="module")
+def mixed_frame():
+    X = sample(MIXED, 2500, method="exact", random_state=2)
+    return pd.DataFrame(X, columns=MIXED_NAMES).infer_objects()
+
+
+@pytest.fixture(scope="module")
+def mixed(mixed_frame):
+    return HBM(order=3, powers=2).fit(mixed_frame)
 
 
 @pytest.fixture(autouse=True)
@@ -50,16 +93,41 @@ def test_matplotlib_waits_until_a_plot_is_drawn():
 # ---------------------------------------------------------------------- coupling matrix
 
 
-def test_coupling_matrix_shows_J(est):
-    display = plots.CouplingMatrixDisplay.from_estimator(est)
+@pytest.mark.parametrize("values", ["effect", "weight"])
+def test_coupling_matrix_shows_pairs(est, values):
+    display = plots.CouplingMatrixDisplay.from_estimator(est, values=values)
     shown = display.image_.get_array()
+    J = np.zeros((6, 6))
+    for mu, value in zip(est.interactions_, est.effects_ if values == "effect" else est.weights_):
+        if len(mu) == 2:
+            J[mu] = J[mu[::-1]] = value
     off = ~np.eye(6, dtype=bool)
-    assert np.array_equal(shown.data[off], est.J_[off])
+    assert np.array_equal(shown.data[off], J[off])
     assert shown.mask.diagonal().all()
-    assert display.image_.get_clim() == (-np.abs(est.J_).max(), np.abs(est.J_).max())  # white is zero
+    assert not shown.mask[off].any()
+    assert display.sizes_ is None
+    assert display.image_.get_clim() == (-np.abs(J).max(), np.abs(J).max())  # white is zero
     assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == NAMES
     assert labelled(display.ax_)
-    assert "nats" in display.colorbar_.ax.get_ylabel()
+    assert values in display.colorbar_.ax.get_ylabel()
+
+
+def test_coupling_matrix_sets_tables_of_labels_apart(mixed):
+    display = plots.CouplingMatrixDisplay.from_estimator(mixed)
+    table = mixed.to_frame()
+    effect = dict(zip(mixed.interactions_, table["effect"]))
+    signed, sizes = display.image_.get_array(), display.sizes_.get_array()
+    assert signed[0, 2] == effect[0, 2]  # of x_0 x_2, not of x_0² x_2
+    assert sizes.mask[0, 2]
+    assert sizes[1, 4] == effect[1, 4] > 0
+    assert signed.mask[1, 4]
+    assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == MIXED_NAMES
+    assert not any(tick.get_parse_math() for tick in display.ax_.get_yticklabels())
+    display.figure_.canvas.draw()
+    with pytest.raises(ValueError, match="values='size' is not known"):
+        plots.CouplingMatrixDisplay.from_estimator(mixed, values="size")
+    with pytest.raises(ValueError, match="unsigned has shape"):
+        plots.CouplingMatrixDisplay(np.eye(2), unsigned=np.zeros(2))
 
 
 def test_long_names_leave_room_for_the_picture():
@@ -89,7 +157,9 @@ def test_coupling_matrix_of_a_model_on_given_axes():
 def test_hypergraph_draws_what_stands_out(est):
     display = plots.HypergraphDisplay.from_estimator(est, max_q=0.01)
     table = est.to_frame()
-    expected = {tuple(NAMES.index(name) for name in mu) for mu in table.loc[table["q_value"] <= 0.01, "interaction"]}
+    chosen = table[table["q_value"] <= 0.01]
+    expected = {tuple(NAMES.index(name) for name in mu) for mu in chosen["interaction"]}
+    assert np.array_equal(display.weights, chosen["effect"])
     assert set(display.interactions) == expected
     assert {(0, 1), (2, 3), (0, 1, 2), (3, 4, 5)} <= expected
     assert len(display.ax_.patches) == sum(len(mu) == 3 for mu in expected)  # one triangle for each triplet
@@ -121,7 +191,7 @@ def test_hypergraph_nodes_keep_apart(n):
     gap = np.sqrt((((points[:, None] - points[None]) / display._room()) ** 2).sum(axis=2))
     np.fill_diagonal(gap, np.inf)
     assert gap.min() > 0.8
-    member = np.unique(model.packed.members)
+    member = np.unique(model.columns.members)
     assert np.isfinite(display.positions_[member]).all()
 
 
@@ -130,6 +200,24 @@ def test_hypergraph_of_nothing():
     assert len(display.shown_) == 0
     crowd = plots.HypergraphDisplay([(0, 1)], np.ones(1), 100).plot()
     assert len(crowd.ax_.texts) == 2
+
+
+def test_hypergraph_of_powers_and_labels(mixed):
+    """One line for the same two variables, and no sign for tables of labels."""
+    display = plots.HypergraphDisplay.from_estimator(mixed)
+    shown = [display.interactions[r] for r in display.shown_]
+    assert {(0, 2), (0, 0, 2)} <= set(display.interactions)
+    effect = dict(zip(display.interactions, display.weights))
+    assert [mu for mu in shown if set(mu) == {0, 2}] == [max([(0, 2), (0, 0, 2)], key=lambda mu: abs(effect[mu]))]
+    assert (1, 3, 4) in shown
+    colours = {line.get_color() for line in display.ax_.lines}
+    assert {plots._style.POSITIVE, plots._style.UNSIGNED} <= colours
+    words = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert "pair, labels" in words
+    assert sorted(text.get_text() for text in display.ax_.texts) == sorted(MIXED_NAMES)
+    display.figure_.canvas.draw()  # a name that is taken for a formula is an error here
+    with pytest.raises(ValueError, match="unsigned has shape"):
+        plots.HypergraphDisplay([(0, 1)], np.ones(1), 2, unsigned=np.ones(2, bool))
 
 
 # ---------------------------------------------------------------------- moments
@@ -180,12 +268,42 @@ def test_moments_in_the_place_of_one_axes_and_on_several(est):
         display.plot(plt.subplots(1, 3)[1])
 
 
+def test_moments_of_mixed_variables(mixed, mixed_frame):
+    display = plots.MomentsDisplay.from_estimator(mixed)
+    first = display.observed[display.orders == 1]
+    age = mixed_frame["age"].to_numpy(float)
+    assert first[0] == pytest.approx((age.mean() + 1) / 3)  # from the lowest value to the highest
+    regions = sorted(REGIONS)
+    shares = mixed_frame["region"].value_counts(normalize=True)
+    assert first[1:5] == pytest.approx([shares[label] for label in regions])
+    correlation = np.corrcoef(age, mixed_frame["smokes"].to_numpy(float))[0, 1]
+    assert np.abs(display.observed[display.orders == 2] - correlation).min() < 1e-12
+    # Columns: 2 of age, 3 of region, 1, 1, 2; pairs and triplets of different variables only.
+    r = [2, 3, 1, 1, 2]
+    pairs = (sum(r) ** 2 - sum(k**2 for k in r)) // 2
+    assert (display.orders == 2).sum() == pairs
+    assert all(value < 1.2 for value in display.discrepancy_.values())
+    assert "frequencies" in display.axes_[0].get_title()
+    assert labelled(*display.axes_)
+
+
+def test_moments_show_what_a_mixed_model_misses(mixed_frame):
+    """Negative control: without the interaction of region and party, the fitted correlations are wrong."""
+    poor = HBM(interactions=[(0, 2), (0, 0, 2), (1, 2)]).fit(mixed_frame)
+    display = plots.MomentsDisplay.from_estimator(poor)
+    assert display.discrepancy_[1] < 1.2
+    assert display.discrepancy_[2] > 3
+
+
 def test_many_moments_are_thinned():
-    rows = plots.moments._choose(40, 3, np.random.default_rng(0))
-    assert rows.shape == (plots.moments.MAX_POINTS, 3)
-    rows = plots.moments._choose(400, 3, np.random.default_rng(0))
-    assert len(np.unique(rows, axis=0)) == len(rows) <= plots.moments.MAX_POINTS
-    assert (np.diff(rows, axis=1) > 0).all()
+    def choose(n):
+        return plots.moments._choose(Space.of(Nominal("a", "b", "c"), n), 3, np.random.default_rng(0))
+
+    for n in (20, 200):
+        rows = choose(n)
+        assert len(np.unique(rows, axis=0)) == len(rows) == plots.moments.MAX_POINTS
+        assert (np.diff(rows // 2, axis=1) > 0).all()  # two columns for each variable, one of them at most
+    assert choose(3).shape == (8, 3)
 
 
 # ---------------------------------------------------------------------- volcano
@@ -194,7 +312,11 @@ def test_many_moments_are_thinned():
 def test_volcano_shows_the_tests(est):
     display = plots.VolcanoDisplay.from_estimator(est, level=0.01)
     table = est.to_frame()
-    assert np.array_equal(display.weights, table["weight"])
+    assert np.array_equal(display.values, table["effect"])
+    assert "effect" in display.ax_.get_xlabel()
+    by_weight = plots.VolcanoDisplay.from_estimator(est, x="weight")
+    assert np.array_equal(by_weight.values, table["weight"])
+    assert "weight" in by_weight.ax_.get_xlabel()
     assert display.minus_log_p == pytest.approx(-np.log10(table["p_value"]), rel=1e-9)
     drawn = np.concatenate([points.get_offsets() for points in display.ax_.collections])
     assert len(drawn) == len(table)
@@ -213,11 +335,41 @@ def test_volcano_of_a_selection_shows_all_that_was_tested(frame):
     chosen = HBM(order=3, fdr=0.05).fit(frame)
     display = plots.VolcanoDisplay.from_estimator(chosen)
     assert display.level == 0.05
-    assert len(display.weights) == 15 + 20 > len(chosen.weights_)
-    at = display.interactions.positions(chosen.model_.packed)
-    assert np.array_equal(display.weights[at], chosen.weights_)
+    assert len(display.values) == 15 + 20 > len(chosen.weights_)
+    at = display.terms.keys.positions(chosen.result_.terms.keys)
+    assert np.array_equal(display.values[at], chosen.effects_)
+    assert display.minus_log_p[at] == pytest.approx(-np.log10(chosen.tests_.p_values), rel=1e-9)
     outside = np.setdiff1d(np.arange(35), at)
     assert (display.q_values[outside] == 1).all()
+    first = selection.preselect(chosen.moments_, chosen.tests_.considered.columns, chosen.site)
+    assert display.minus_log_p[outside] == pytest.approx(-np.log10(first.p_values[outside]), rel=1e-9)
+    assert (np.sign(display.values[outside]) == np.sign(first.z[outside])).all()
+
+
+def test_volcano_of_labels_and_powers(mixed):
+    display = plots.VolcanoDisplay.from_estimator(mixed)
+    p = mixed.tests_.p_values
+    assert display.minus_log_p == pytest.approx(-np.log10(p), rel=1e-9)
+    block = mixed.interactions_.index((1, 3, 4))
+    assert mixed.tests_.df[block] == 6
+    assert display.values[block] == mixed.effects_[block] > 0
+    words = [text.get_text() for text in display.ax_.texts]
+    assert "region·$s\\ex_^$·<b>pa…/b>" in words
+    assert any(word.startswith("age²") for word in words)
+    display.figure_.canvas.draw()
+    with pytest.raises(ValueError, match="x='size' is not known"):
+        plots.VolcanoDisplay.from_estimator(mixed, x="size")
+
+
+@pytest.mark.parametrize("df", [1, 2, 3, 6, 15, 40])
+def test_tails_beyond_underflow(df):
+    x = np.array([0.0, 0.3, 7.0, 90.0, 900.0])
+    assert volcano.log_tail(x, np.full(5, df)) == pytest.approx(stats.chi2.logsf(x, df), rel=1e-10, abs=1e-14)
+    # Beyond that, by its asymptotic series: Q(a, y) ≈ yᵃ⁻¹ e⁻ʸ/Γ(a) (1 + (a − 1)/y + (a − 1)(a − 2)/y² + …).
+    a, y = df / 2, 4e4
+    terms = np.cumprod([1.0, *((a - k) / y for k in range(1, 6))])
+    series = (a - 1) * np.log(y) - y - gammaln(a) + np.log(terms.sum())
+    assert volcano.log_tail(np.array([2 * y]), np.array([df]))[0] == pytest.approx(series, abs=1e-6)
 
 
 def test_volcano_survives_overwhelming_evidence():
@@ -226,6 +378,46 @@ def test_volcano_survives_overwhelming_evidence():
     assert display.minus_log_p[0] == pytest.approx(783.6, rel=1e-3)
     nothing = plots.VolcanoDisplay(interactions, [0.5, -0.1], [0.1, -0.5], [0.9, 0.9]).plot()
     assert nothing.thresholds_ == {}
+
+
+# ---------------------------------------------------------------------- tables of labels
+
+
+def test_coupling_table_shows_the_zero_sum_table(mixed):
+    display = plots.CouplingTableDisplay.from_estimator(mixed, ("region", "<b>party</b>"))
+    (panel,) = display.panels
+    J = mixed.model_.couplings()[1, 4]
+    assert np.array_equal(display.images_[0].get_array(), J)
+    assert J.sum(axis=0) == pytest.approx(np.zeros(3), abs=1e-12)
+    assert (panel.rows, panel.columns) == (sorted(REGIONS), sorted(PARTIES))
+    ax = display.axes_[0]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == sorted(REGIONS)
+    assert f"{J[0, 0]:+.2f}".replace("-", "−") in [text.get_text() for text in ax.texts]
+    assert (ax.get_ylabel(), ax.get_xlabel()) == ("region", "<b>party</b>")
+    assert display.images_[0].get_clim() == (-np.abs(J).max(), np.abs(J).max())
+    display.figure_.canvas.draw()
+
+
+def test_coupling_table_of_three_labels_and_of_numbers():
+    display = plots.CouplingTableDisplay.from_model(MIXED, (4, 1, 3), feature_names=MIXED_NAMES)
+    J = MIXED.couplings()[1, 3, 4]
+    assert [panel.where for panel in display.panels] == ["$s\\ex_^$ = f", "$s\\ex_^$ = m"]
+    for k, panel in enumerate(display.panels):
+        assert np.array_equal(panel.J, J[:, k])  # the variable with the fewest labels has no axis
+    assert len(display.axes_) == 2
+    single = plots.CouplingTableDisplay.from_model(MIXED, (1, 2))
+    assert np.array_equal(single.panels[0].J, MIXED.couplings()[1, 2][None])
+    with pytest.raises(ValueError, match="no interaction x0 × x3"):
+        plots.CouplingTableDisplay(MIXED, (0, 3))
+    with pytest.raises(ValueError, match="x0² × x2 has no nominal variable"):
+        plots.CouplingTableDisplay(MIXED, (0, 0, 2))
+    with pytest.raises(ValueError, match="2 names for 5"):
+        plots.CouplingTableDisplay(MIXED, (1, 4), feature_names=["a", "b"])
+    many = BoltzmannMachine(
+        [0] * 3, {(0, 1, 2): np.zeros((13, 14, 15))}, alphabet=[Nominal(*range(q)) for q in (13, 14, 15)]
+    )
+    with pytest.raises(ValueError, match="would take 13 pictures"):
+        plots.CouplingTableDisplay(many, (0, 1, 2))
 
 
 # ---------------------------------------------------------------------- path, chains
@@ -259,6 +451,17 @@ def test_chains_show_energies_and_r_hat(est):
     assert from_estimator.energies.shape == (50, 8)
     with pytest.raises(ValueError, match="at least 4"):
         plots.ChainsDisplay.from_predictions(X[:8], MODEL, n_chains=4)
+
+
+def test_chains_of_labels():
+    X = sample(MIXED, 4 * 100, random_state=5, n_chains=4, thin=2)
+    display = plots.ChainsDisplay.from_predictions(X, MIXED, n_chains=4, feature_names=MIXED_NAMES)
+    assert np.array_equal(display.energies, MIXED.energy(X).reshape(100, 4))
+    columns = MIXED.space.columns(MIXED.space.encode(X)).reshape(100, 4, -1)
+    each = split_r_hat(columns)
+    assert display.r_hat == pytest.approx([max(each[:2]), max(each[2:5]), each[5], each[6], max(each[7:])])
+    display.figure_.canvas.draw()
+    assert plots.PathDisplay.from_model(MIXED).path[-1, 0] == pytest.approx(1.0)
 
 
 def test_chains_that_disagree_are_marked():

@@ -9,13 +9,13 @@ from hbm_learn.inversion.result import InversionResult
 
 
 def weight_intervals(result: InversionResult, level: float = 0.95) -> np.ndarray:
-    """(p, 2) J_μ ± z · standard error, in the user's coding."""
-    return _around(result.model.weights, result.standard_errors, level)
+    """(p, 2) J_μ ± z · standard error, in the user's coding; not below zero for blocks, whose size has no sign."""
+    return _around(result.model.weights, result.standard_errors, result.df, level)
 
 
 def effect_intervals(result: InversionResult, level: float = 0.95) -> np.ndarray:
-    """(p, 2) J̃_μ ± z · standard error, in the standard gauge."""
-    return _around(result.effects, result.effect_errors, level)
+    """(p, 2) J̃_μ ± z · standard error, in the standard gauge; not below zero for blocks, whose size has no sign."""
+    return _around(result.effects, result.effect_errors, result.df, level)
 
 
 def sign_rates(result: InversionResult) -> np.ndarray:
@@ -26,8 +26,9 @@ def sign_rates(result: InversionResult) -> np.ndarray:
     return np.where(known, 0.0, stats.norm.sf(z))
 
 
-def _around(centre: np.ndarray, errors: np.ndarray, level: float) -> np.ndarray:
+def _around(centre: np.ndarray, errors: np.ndarray, df: np.ndarray, level: float) -> np.ndarray:
     if not 0.0 < level < 1.0:
         raise ValueError(f"level={level!r}: give a probability between 0 and 1, such as 0.95.")
     half = stats.norm.ppf(0.5 + 0.5 * level) * errors
-    return centre[:, None] + np.array([-1.0, 1.0]) * half[:, None]
+    out = centre[:, None] + np.array([-1.0, 1.0]) * half[:, None]
+    return np.where((df > 1)[:, None], np.maximum(out, 0.0), out)

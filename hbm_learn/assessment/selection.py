@@ -34,9 +34,9 @@ def select_and_refit(
     chosen = first.select(level)
     while True:
         result = fit(chosen)
-        if result.method == "closed-form":
-            return result, first.at(chosen)
         tests = Tests.of(result, first.considered)
+        if result.method == "closed-form":
+            return result, first.at(tests)
         passing = tests.select(level)
         if passing == chosen:
             return result, tests

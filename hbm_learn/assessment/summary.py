@@ -12,6 +12,7 @@ import numpy as np
 from hbm_learn.assessment import intervals
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.names import interaction_name
 
 
 def frame(
@@ -155,18 +156,11 @@ def _head(est: Any) -> list[tuple[str, str]]:
 
 
 def _row(row: Any) -> list[str]:
-    name = " × ".join(_powers(row["interaction"]))
+    mu = row["interaction"]
+    name = interaction_name(mu, {i: f"x{i}" if isinstance(i, int) else str(i) for i in mu})
     interval = f"[{row['lower']:+.3f}, {row['upper']:+.3f}]"
     numbers = [f"{row['z']:.2f}", f"{row['df']}", _small(row["p_value"]), _small(row["q_value"])]
     return [name, f"{row['effect']:+.3f}", interval, *numbers, f"{row['weight']:+.4g}", f"{row['standard_error']:.2g}"]
-
-
-def _powers(mu: Sequence[Any]) -> list[str]:
-    """x0², x1 for (0, 0, 1)."""
-    marks = {1: "", 2: "²", 3: "³"}
-    distinct = dict.fromkeys(mu)
-    label = {i: f"x{i}" if isinstance(i, (int, np.integer)) else str(i) for i in distinct}
-    return [label[i] + marks.get(list(mu).count(i), f"^{list(mu).count(i)}") for i in distinct]
 
 
 def _small(p: float) -> str:

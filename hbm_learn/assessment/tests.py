@@ -54,7 +54,8 @@ class Tests:
             The fit.
         considered : Terms or None
             All the terms that were looked at, if the fit has only those that were selected: the others count in the
-            q-values as tests that did not reject.
+            q-values as tests that did not reject. What the fit has beside them, as subsets of what was selected, counts
+            as well.
         """
         terms, statistic = result.terms, result.statistic
         considered = terms if considered is None else considered
@@ -64,16 +65,21 @@ class Tests:
         q = np.ones_like(p)
         for k in terms.keys.orders:
             where = terms.keys.slice(k)
-            n_others = len(considered.keys.block(k)) - len(terms.keys.block(k))
+            n_others = int(np.count_nonzero(terms.keys.locate(considered.keys.block(k)) < 0))
             q[where] = stats.false_discovery_control(np.append(p[where], np.ones(n_others)))[: len(p[where])]
         return cls(terms, considered, z, terms.df, p, q)
 
-    def at(self, columns: Interactions) -> Tests:
-        """The same tests for the terms of some of the sets of columns."""
-        terms = Terms(self.terms.space, columns)
-        where = self.terms.keys.positions(terms.keys)
-        each = (values[where] for values in (self.z, self.df, self.p_values, self.q_values))
-        return Tests(terms, self.considered, *each)
+    def at(self, others: Tests) -> Tests:
+        """These tests for the terms of others, which speak for what is not among these."""
+        where = self.terms.keys.positions(others.terms.keys)
+        pairs = (
+            (self.z, others.z),
+            (self.df, others.df),
+            (self.p_values, others.p_values),
+            (self.q_values, others.q_values),
+        )
+        each = (np.where(where >= 0, mine[where], theirs) for mine, theirs in pairs)
+        return Tests(others.terms, self.considered, *each)
 
     def passing(self, level: float) -> np.ndarray:
         """(p,) whether q ≤ level."""

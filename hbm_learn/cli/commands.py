@@ -1,4 +1,4 @@
-"""What each ``hbm-learn`` command does with its parsed arguments."""
+"""What the commands fit, sample, score and infer do with their parsed arguments."""
 
 from __future__ import annotations
 
@@ -6,70 +6,62 @@ import shlex
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Sequence
-from math import comb
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hbm_learn import conditionals, inference, sampling
+from hbm_learn.cli.files import categorical_features, check_outputs, known_columns, load, read_table
 from hbm_learn.cli.terminal import more_rows, print_table, progress
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows
 from hbm_learn.estimator import HBM
-from hbm_learn.inference import log_partition as scoring
-from hbm_learn.io import models as _storage
-from hbm_learn.io import tables as _files
+from hbm_learn.inference import InferenceResult, log_partition
+from hbm_learn.io import models, tables
+from hbm_learn.io.replacing import replacing
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.report import words as wording
-
-EXACT_STATES = 2**20
-
+from hbm_learn.names import default_names, feature_names, short_names, shorten, value_name
+from hbm_learn.report import words
 
 # ---------------------------------------------------------------------- fit
 
 
 def fit(args: Namespace) -> None:
     """Samples → model, with a table on the terminal and whatever files were asked for."""
-    _check_outputs(args)
+    if not 0 < args.level < 1:
+        raise ValueError(f"--level {args.level:g}: give a probability between 0 and 1, such as 0.95.")
+    if args.table:
+        tables.require_frame_format(args.table)
+    check_outputs([args.output, args.table, args.report], [args.data])
     with progress(2 + 4 * bool(args.report)) as step:
         step("reading")
-        X = _files.choose_columns(_files.read(args.data), args.columns, args.drop)
+        X = read_table(args)
         est = _estimator(args, X)
         step("fitting")
         start = time.perf_counter()
         est.fit(X)
         seconds = time.perf_counter() - start
-        rows = wording.strongest(est, level=args.level)
         if args.output:
-            _storage.save(args.output, est.model_, getattr(est, "feature_names_in_", None))
+            models.save(args.output, est.model_, getattr(est, "feature_names_in_", None))
         if args.table:
-            _write_rows(args.table, rows)
+            tables.write_frame(args.table, _table(est, args.level))
         if args.report:
             from hbm_learn import report
 
             command = shlex.join(["hbm-learn", *args.argv])
             report.write(args.report, est, X, level=args.level, source=args.data, command=command, progress=step)
-    _print_fit(args, est, X, rows, seconds)
-
-
-def _check_outputs(args: Namespace) -> None:
-    """Refuse what would fail only after the work is done."""
-    if not 0 < args.level < 1:
-        raise ValueError(f"--level {args.level:g}: give a probability between 0 and 1, such as 0.95.")
-    if args.table:
-        _files.require_frame_format(args.table)
-    for path in filter(None, (args.output, args.table, args.report)):
-        if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
-            raise ValueError(f"{path}: no file can be written there; make the folder first.")
+    _print_fit(args, est, X, seconds)
 
 
 def _estimator(args: Namespace, X: Any) -> HBM:
+    some = args.interactions
     return HBM(
         order=args.order,
-        interactions=None if args.interactions is None else _known(args.interactions, X),
+        interactions=None if some is None else [tuple(known_columns(mu, X)) for mu in some],
         alphabet=args.alphabet,
+        categorical_features=categorical_features(args.categorical, X),
+        powers=args.powers,
+        site=args.site,
         refine=args.refine,
         alpha=args.alpha,
         l1_ratio=args.l1_ratio,
@@ -79,56 +71,51 @@ def _estimator(args: Namespace, X: Any) -> HBM:
     )
 
 
-def _known(interactions: Sequence[tuple[str, ...]], X: Any) -> list[tuple[str | int, ...]]:
-    """Members that are no names, and are digits, are numbers of columns."""
-    names = _files.names_of(X) or []
-    return [tuple(int(i) if i.isdigit() and i not in names else i for i in mu) for mu in interactions]
+def _table(est: HBM, level: float) -> Any:
+    """All interactions, surest first, written as --interactions reads them."""
+    table = est.to_frame(level)
+    table["interaction"] = ["*".join(map(str, mu)) for mu in table["interaction"]]
+    return table.iloc[np.argsort(-np.abs(table["z"].to_numpy()), kind="stable")]
 
 
-def _print_fit(args: Namespace, est: HBM, X: Any, rows: wording.Rows, seconds: float) -> None:
-    print(f"{args.data}: {_size(X)}, {wording.values(est.model_.alphabet)}.")
-    print(f"Order {est.order_}, in {seconds:.1f} s: {wording.fitted(est)}")
-    print(wording.found(est))
-    print("How far to trust it: " + " ".join(wording.caveats(est)))
-    if len(rows):
+def _print_fit(args: Namespace, est: HBM, X: Any, seconds: float) -> None:
+    print(f"{args.data}: {size(X)}, {words.all_values(est.model_.space)}.")
+    print(f"Order {est.order_}, in {seconds:.1f} s: {words.fitted(est)}")
+    print(words.found(est))
+    print("How far to trust it: " + " ".join(words.caveats(est)))
+    if len(est.weights_):
         print()
-        _print_rows(est, rows, args.top, args.level)
+        _print_rows(est, args.top, args.level)
     for path, what in ((args.output, "model"), (args.table, "table"), (args.report, "report")):
         if path:
             print(f"The {what} is in {path}.")
 
 
-def _size(X: Any) -> str:
-    return f"{wording.counted(X.shape[0], 'row')} of {wording.counted(X.shape[1], 'variable')}"
+def size(X: Any) -> str:
+    """1,500 rows of 4 variables."""
+    return f"{words.counted(X.shape[0], 'row')} of {words.counted(X.shape[1], 'variable')}"
 
 
-def _print_rows(est: HBM, rows: wording.Rows, top: int, level: float) -> None:
-    names = wording.short_names(wording.feature_names(est), 24)
-    shown = range(min(top, len(rows)))
+def _print_rows(est: HBM, top: int, level: float) -> None:
+    rows = words.strongest(est, max(top, 0), level, short_names(feature_names(est), 24))
+    blocks = bool((rows.df > 1).any())
     print_table(
-        ["interaction", "order", "weight", f"{100 * level:g} % interval", "z", "q"],
+        ["interaction", "order", "effect", f"{100 * level:g} % interval", "z", *["df"] * blocks, "q", "weight"],
         [
             [
-                wording.label(wording.members(est.model_.packed, rows.position[r]), names),
+                label,
                 str(rows.order[r]),
-                wording.signed(rows.weight[r]),
-                f"[{wording.signed(rows.low[r])}, {wording.signed(rows.high[r])}]",
-                f"{rows.z[r]:+.1f}".replace("-", "−"),
-                wording.small(rows.q[r]),
+                rows.text("effect", r),
+                f"[{rows.text('low', r)}, {rows.text('high', r)}]",
+                rows.text("z", r, 1),
+                *[str(rows.df[r])] * blocks,
+                words.small(rows.q[r]),
+                rows.text("weight", r),
             ]
-            for r in shown
+            for r, label in enumerate(rows.labels)
         ],
     )
-    more_rows(len(rows) - len(shown))
-
-
-def _write_rows(path: str, rows: wording.Rows) -> None:
-    import pandas as pd
-
-    names = ["order", "weight", "standard_error", "low", "high", "z", "p", "q"]
-    labels = [label.replace(" × ", "*") for label in rows.labels]  # as --interactions reads them
-    columns = {"interaction": labels, **{name: getattr(rows, name) for name in names}}
-    _files.write_frame(path, pd.DataFrame(columns))
+    more_rows(len(est.weights_) - len(rows))
 
 
 # ---------------------------------------------------------------------- sample, score, infer
@@ -136,42 +123,47 @@ def _write_rows(path: str, rows: wording.Rows) -> None:
 
 def sample(args: Namespace) -> None:
     """Model → samples."""
-    model, names = _load(args.model)
+    check_outputs([args.output], [args.model])
+    model, names = load(args.model)
+    if args.output and not model.space.is_numeric:
+        tables.require_frame_format(args.output)
     method = args.method
     if method == "auto":
-        method = "exact" if model.alphabet.enumerable(model.n_features, EXACT_STATES) else "gibbs"
+        listed = model.space.is_real or model.space.enumerable(sampling.MAX_AUTO_STATES)
+        method = "exact" if listed else "gibbs"
     options = {} if method == "exact" else {"n_jobs": args.jobs}
     with progress(1) as step:
         step("sampling")
         X = sampling.sample(model, args.number, method=method, random_state=args.seed, **options)
-    if args.output:
-        _files.write(args.output, X, names)
-        print(f"{wording.counted(len(X), 'sample')} ({method}) in {args.output}.")
-    else:
-        _files.as_frame(X, names).to_csv(sys.stdout, index=False)
+    if not args.output:
+        tables.as_frame(X, names).to_csv(sys.stdout, index=False)
+        return
+    tables.write(args.output, X, names)
+    print(f"{words.counted(len(X), 'sample')} ({method}) in {args.output}.")
 
 
 def score(args: Namespace) -> None:
     """Pseudo-log-likelihood of rows, and the likelihood if asked."""
-    model, names = _load(args.model)
+    check_outputs([args.output], [args.model, args.data])
+    model, names = load(args.model)
     with progress(2) as step:
         step("reading")
-        X = _matching(_files.read(args.data), names, model.n_features, args.data)
+        X = _matching(tables.read(args.data, args.na), names, model.n_features, args.data)
         X, _, dropped = complete_rows(X, None)
         step("scoring")
-        blocks = [block for block, _ in Samples.check(X, model.alphabet).values_blocks()]
-        scores = np.concatenate([conditionals.log_conditionals(model, block).sum(axis=1) for block in blocks])
+        blocks = [codes for codes, _ in Samples.check(X, space=model.space).blocks()]
+        scores = np.concatenate([conditionals.log_conditionals(model, codes).sum(axis=1) for codes in blocks])
         if args.log_likelihood:
-            energies = np.concatenate([model.energy(block) for block in blocks])
-            likelihood = -energies.mean() - scoring.log_partition(model, "auto", args.seed)
+            energies = np.concatenate([model.energy_of_codes(codes) for codes in blocks])
+            likelihood = -energies.mean() - log_partition.log_partition(model, "auto", args.seed)
     if dropped:
-        print(f"{wording.counted(dropped, 'row')} with a missing value left out.", file=sys.stderr)
+        print(f"{words.counted(dropped, 'row')} with a missing value left out.", file=sys.stderr)
     print(f"rows                        {len(scores)}")
     print(f"pseudo-log-likelihood       {scores.mean():.6f} ± {_standard_error(scores):.6f} nats a row")
     if args.log_likelihood:
         print(f"log-likelihood              {likelihood:.6f} nats a row")
     if args.output:
-        _files.write(args.output, scores[:, None], ["score"])
+        tables.write(args.output, scores[:, None], ["score"])
         print(f"The score of each row is in {args.output}.")
 
 
@@ -181,14 +173,14 @@ def _standard_error(x: np.ndarray) -> float:
 
 def _matching(X: Any, names: list[str] | None, n: int, path: str) -> Any:
     """The columns of the model: by name where both have names, else all of them."""
-    given = _files.names_of(X)
+    given = tables.names_of(X)
     if names is not None and given is not None:
         missing = [name for name in names if name not in given]
         if missing:
             raise ValueError(
                 f"{path} lacks the column {missing[0]!r} of the model ({len(missing)} of {n} are missing)."
             )
-        return _files.choose_columns(X, names)
+        return tables.choose_columns(X, names)
     if X.shape[1] != n:
         raise ValueError(f"{path} has {X.shape[1]} columns, but the model has {n} variables.")
     return X
@@ -196,7 +188,8 @@ def _matching(X: Any, names: list[str] | None, n: int, path: str) -> Any:
 
 def infer(args: Namespace) -> None:
     """Model → moments and ln Z."""
-    model, names = _load(args.model)
+    check_outputs([args.output], [args.model])
+    model, names = load(args.model)
     options = {"random_state": args.seed, "n_jobs": args.jobs} if args.method == "gibbs" else {}
     with progress(1) as step:
         step("inferring")
@@ -204,83 +197,40 @@ def infer(args: Namespace) -> None:
     print(f"method     {result.method}: {result.status}")
     print(f"ln Z       {result.log_partition:.6f}")
     print()
-    labels = names or wording.default_names(model.n_features)
-    shown = range(min(args.top, model.n_features))
-    deviation = np.sqrt(np.maximum(result.v - result.m**2, 0.0))
-    print_table(
-        ["variable", "mean", "standard deviation"],
-        [[labels[i], wording.signed(result.m[i]), f"{deviation[i]:.3f}"] for i in shown],
-    )
-    more_rows(model.n_features - len(shown))
+    _print_moments(model, result, names or default_names(model.n_features), args.top)
     if args.output:
-        chi: dict[str, Any] = {} if result.chi is None else {"chi": result.chi}
-        with open(args.output, "wb") as file:
-            np.savez_compressed(file, m=result.m, v=result.v, log_partition=result.log_partition, **chi)
+        with replacing(args.output) as path, open(path, "wb") as file:
+            np.savez_compressed(file, **_moments(model, result))
         print(f"The moments are in {args.output}.")
 
 
-# ---------------------------------------------------------------------- info
+def _print_moments(model: BoltzmannMachine, result: InferenceResult, names: list[str], top: int) -> None:
+    """Means of numbers, probabilities of labels."""
+    nominal = [a.is_nominal for a in model.space.alphabets]
+    deviation = np.sqrt(np.maximum(result.v - result.m**2, 0.0))
+    rows = []
+    for i in range(min(max(top, 0), model.n_features)):
+        numbers = ["", ""] if nominal[i] else [words.signed(result.m[i]), f"{deviation[i]:.3f}"]
+        rows.append([names[i], *numbers, *[_probabilities(model, result, i)] * any(nominal)])
+    header = ["variable", "mean", "standard deviation", *["probabilities"] * any(nominal)]
+    print_table(header, rows)
+    more_rows(model.n_features - len(rows))
 
 
-def info(args: Namespace) -> None:
-    """What is in a file: a model, or samples."""
-    if args.file.endswith(".npz") and _is_model(args.file):
-        _info_model(args)
-    else:
-        _info_data(args)
+def _probabilities(model: BoltzmannMachine, result: InferenceResult, i: int, most: int = 6) -> str:
+    """north 0.310, south 0.690; nothing for a number."""
+    alphabet, p = model.space.alphabets[i], None if result.probabilities is None else result.probabilities[i]
+    if not alphabet.is_nominal or p is None:
+        return ""
+    shown = [f"{shorten(value_name(v), 16)} {x:.3f}" for v, x in zip(alphabet.values.tolist(), p)]  # type: ignore[union-attr]
+    return ", ".join(shown if len(shown) <= most else [*shown[: most - 1], f"… {len(shown) - most + 1} more"])
 
 
-def _is_model(path: str) -> bool:
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            return _storage.is_model(archive)
-    except FileNotFoundError:
-        raise
-    except Exception:
-        return False  # reading it as a table says what is wrong
-
-
-def _info_model(args: Namespace) -> None:
-    model, names = _load(args.file)
-    labels = names or wording.default_names(model.n_features)
-    print(f"{args.file}: a model of {wording.describe(model)}")
-    largest = np.argsort(-np.abs(model.weights), kind="stable")[: args.top]
-    if len(largest):
-        print()
-        packed = model.packed
-        rows = [[wording.label(wording.members(packed, r), labels), wording.signed(model.weights[r])] for r in largest]
-        print_table(["interaction", "weight"], rows)
-
-
-def _info_data(args: Namespace) -> None:
-    X = _files.read(args.file)
-    names = _files.names_of(X) or wording.default_names(X.shape[1])
-    complete, _, dropped = complete_rows(X, None)
-    samples = Samples.check(complete)
-    print(f"{args.file}: {_size(X)}, {wording.values(samples.alphabet)}.")
-    if dropped:
-        print(f"{wording.counted(dropped, 'row')} with a missing value would be left out of a fit.")
-    n = samples.n_features
-    est = HBM()
-    est._moment_order(samples.alphabet, n)
-    print(
-        f"By default, fit takes order {est.order_}: {sum(comb(n, k) for k in range(2, est.order_ + 1)):,} interactions."
-    )
-    values = np.concatenate([block for block, _ in samples.values_blocks()])
-    mean, deviation = values.mean(axis=0), values.std(axis=0)
-    print()
-    shown = range(min(args.top, n))
-    note = {True: "constant: leave it out with --drop", False: ""}
-    print_table(
-        ["column", "mean", "standard deviation", ""],
-        [[names[i], wording.signed(mean[i]), f"{deviation[i]:.3f}", note[deviation[i] == 0]] for i in shown],
-    )
-    more_rows(n - len(shown))
-
-
-# ---------------------------------------------------------------------- shared
-
-
-def _load(path: str) -> tuple[BoltzmannMachine, list[str] | None]:
-    model = BoltzmannMachine.load(path)
-    return model, _storage.load_feature_names(path)
+def _moments(model: BoltzmannMachine, result: InferenceResult) -> dict[str, Any]:
+    """The arrays of a result; of values that can be listed, probabilities of variable i at value_ptr[i:i + 2]."""
+    found: dict[str, Any] = {"m": result.m, "v": result.v, "log_partition": result.log_partition}
+    if result.chi is not None:
+        found["chi"] = result.chi
+    if model.space.is_finite and result.probabilities is not None:
+        found |= {"probabilities": model.space.flat(result.probabilities), "value_ptr": model.space.value_ptr}  # type: ignore[arg-type]
+    return found

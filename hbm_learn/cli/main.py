@@ -1,4 +1,4 @@
-"""The ``hbm-learn`` command: arguments, help, and how failures are told. What it does is in ``_commands``."""
+"""The ``hbm-learn`` command: arguments, help, and how failures are told. What it does is in ``commands``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import hbm_learn
-from hbm_learn.cli import commands as _commands
+from hbm_learn.alphabet import Interval
+from hbm_learn.cli import commands
+from hbm_learn.cli.info import info
 from hbm_learn.inference import METHODS as INFERENCE
-from hbm_learn.io import tables as _files
+from hbm_learn.inversion.parameters import SITES
+from hbm_learn.io.tables import FORMATS, WRITTEN
 from hbm_learn.sampling import METHODS as SAMPLERS
-from hbm_learn.space import Interval
 
 INTRODUCTION = """\
 Learn which variables interact, in pairs, triplets and beyond, from a table of samples: one row a sample, one column a
-variable, each with a few values (yes/no as 0/1, spins as -1/1, ratings as 0…4) or real numbers.
+variable, each with a few values of its own (yes/no, ratings 1…5, spins -1/1, labels such as north/south), or all of
+them real numbers.
 
   hbm-learn info  data.csv                            look at the data first
   hbm-learn fit   data.csv -o model.npz --report report.html
@@ -33,15 +36,18 @@ Fit a higher-order Boltzmann machine:
 
   P(x) ∝ exp( Σ h_i x_i - ½ Σ d_i x_i² + Σ_pairs J_ij x_i x_j + Σ_triplets J_ijk x_i x_j x_k + … )
 
-The table that is printed holds the interactions with the strongest evidence: their weights J, an interval, and the
-q-value, the share of false ones to expect among all that are at least as strong.
+Text makes a column of labels, whose interactions are tables of weights.
+The table that is printed holds the interactions with the strongest evidence: their effect, with every variable in units
+of its standard deviation about its mean, and its interval; the q-value, the share of false ones to expect among all
+that are at least as sure; and the weight J in the coding of the data.
 Rows with a missing value are left out.
 """
 FIT_EXAMPLES = """\
 examples:
   hbm-learn fit datasets/planted_triplets.csv --order 3 --fdr 0.05 --report report.html
       test all pairs and triplets, keep those that stand out with at most 5 % false ones, write a report to read
-  hbm-learn fit survey.csv --drop id,date --order 2 -o model.npz --table couplings.csv
+  hbm-learn fit survey.csv --drop id,date --categorical region,party --na -9 --order 2 -o model.npz --table all.csv
+      region and party are labels even where they are written as numbers, and -9 stands for missing
   hbm-learn fit spins.npy --interactions "0*1,1*2,0*1*2" --alphabet -1,1
 """
 
@@ -89,7 +95,7 @@ def _join_negative(argv: Sequence[str]) -> list[str]:
     """``--alphabet -1,1`` as ``--alphabet=-1,1``: argparse takes a list that begins with a minus for an option."""
     joined: list[str] = []
     for word in argv:
-        if joined and joined[-1] == "--alphabet" and re.match(r"-[\d.]", word):
+        if joined and joined[-1] in ("--alphabet", "--na") and re.match(r"-[\d.]", word):
             joined[-1] += f"={word}"
         else:
             joined.append(word)
@@ -100,19 +106,20 @@ def _join_negative(argv: Sequence[str]) -> list[str]:
 
 
 def build_parser() -> Parser:
+    """The command line, with a subcommand for each thing to do."""
     parser = Parser(prog="hbm-learn", description=INTRODUCTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"hbm-learn {hbm_learn.__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="command", parser_class=Parser)
-    _add_fit(commands)
-    _add_sample(commands)
-    _add_score(commands)
-    _add_infer(commands)
-    _add_info(commands)
+    subparsers = parser.add_subparsers(title="commands", required=True, metavar="command", parser_class=Parser)
+    _add_fit(subparsers)
+    _add_sample(subparsers)
+    _add_score(subparsers)
+    _add_infer(subparsers)
+    _add_info(subparsers)
     return parser
 
 
-def _command(commands: Any, name: str, run: Any, summary: str, text: str | None = None, epilog: str = "") -> Parser:
-    parser = commands.add_parser(
+def _command(subparsers: Any, name: str, run: Any, summary: str, text: str | None = None, epilog: str = "") -> Parser:
+    parser = subparsers.add_parser(
         name,
         help=summary,
         description=text or f"{summary[0].upper()}{summary[1:]}.",
@@ -123,9 +130,9 @@ def _command(commands: Any, name: str, run: Any, summary: str, text: str | None 
     return parser
 
 
-def _add_fit(commands: Any) -> None:
-    parser = _command(commands, "fit", _commands.fit, "learn a model from a table of samples", FIT, FIT_EXAMPLES)
-    parser.add_argument("data", help=f"samples: {_files.FORMATS}")
+def _add_fit(subparsers: Any) -> None:
+    parser = _command(subparsers, "fit", commands.fit, "learn a model from a table of samples", FIT, FIT_EXAMPLES)
+    parser.add_argument("data", help=f"samples: {FORMATS}")
     model = parser.add_argument_group("the model")
     model.add_argument("--order", type=_order, default="auto", help='largest interaction considered, or "auto"')
     model.add_argument(
@@ -141,8 +148,16 @@ def _add_fit(commands: Any) -> None:
         metavar="VALUES",
         help='values such as -1,1; "real"; interval:0,1; or "auto", the values seen (the default)',
     )
-    model.add_argument("--columns", type=_list, metavar="NAMES", help="use only these columns: a,b,c")
-    model.add_argument("--drop", type=_list, metavar="NAMES", help="leave these columns out: id,date")
+    model.add_argument(
+        "--powers", type=int, default=1, metavar="K", help="interactions also in x², … x^K of numbers (default 1)"
+    )
+    model.add_argument(
+        "--site",
+        choices=SITES,
+        default="free",
+        help="what a number may do by itself: a weight for every value (free, the default), or h x - d x²/2",
+    )
+    _add_reading(parser.add_argument_group("the table"))
     how = parser.add_argument_group("how it is fitted")
     how.add_argument(
         "--refine",
@@ -171,11 +186,11 @@ def _add_fit(commands: Any) -> None:
     out.add_argument("--report", metavar="REPORT.html", help="write a report with tables and pictures, in one file")
 
 
-def _add_sample(commands: Any) -> None:
-    parser = _command(commands, "sample", _commands.sample, "draw samples from a model")
+def _add_sample(subparsers: Any) -> None:
+    parser = _command(subparsers, "sample", commands.sample, "draw samples from a model")
     parser.add_argument("model", help="a model written by fit -o")
     parser.add_argument("-n", "--number", type=int, default=1000, help="how many (default 1000)")
-    parser.add_argument("-o", "--output", metavar="FILE", help=f"{_files.FORMATS}; without it, CSV on the terminal")
+    parser.add_argument("-o", "--output", metavar="FILE", help=f"{WRITTEN}; without it, CSV on the terminal")
     parser.add_argument(
         "--method",
         choices=["auto", *SAMPLERS],
@@ -185,21 +200,22 @@ def _add_sample(commands: Any) -> None:
     _add_common(parser)
 
 
-def _add_score(commands: Any) -> None:
+def _add_score(subparsers: Any) -> None:
     text = (
         "Score rows under a model: the pseudo-log-likelihood Σ_i ln P(x_i | the rest of the row), in nats.\n"
         "Higher is better; compare models on the same rows, best on rows that were not used to fit."
     )
-    parser = _command(commands, "score", _commands.score, "score a table of samples under a model", text)
+    parser = _command(subparsers, "score", commands.score, "score a table of samples under a model", text)
     parser.add_argument("model", help="a model written by fit -o")
-    parser.add_argument("data", help=f"samples: {_files.FORMATS}; columns are matched by name if the model has names")
+    parser.add_argument("data", help=f"samples: {FORMATS}; columns are matched by name if the model has names")
+    _add_na(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the score of each row")
     parser.add_argument("--log-likelihood", action="store_true", help="also the mean of ln P(x), which needs ln Z")
     _add_common(parser)
 
 
-def _add_infer(commands: Any) -> None:
-    parser = _command(commands, "infer", _commands.infer, "means, variances and log partition function of a model")
+def _add_infer(subparsers: Any) -> None:
+    parser = _command(subparsers, "infer", commands.infer, "means, variances and log partition function of a model")
     parser.add_argument("model", help="a model written by fit -o")
     parser.add_argument(
         "--method",
@@ -212,10 +228,32 @@ def _add_infer(commands: Any) -> None:
     _add_common(parser)
 
 
-def _add_info(commands: Any) -> None:
-    parser = _command(commands, "info", _commands.info, "say what is in a model or in a table of samples")
-    parser.add_argument("file", help=f"a model, or samples: {_files.FORMATS}")
+def _add_info(subparsers: Any) -> None:
+    text = (
+        "Say what is in a model, or in a table: what kind of variable each column is, its values and how often they\n"
+        "occur, missing cells, what looks wrong, and what fit would do with it."
+    )
+    parser = _command(subparsers, "info", info, "say what is in a model or in a table of samples", text)
+    parser.add_argument("data", metavar="file", help=f"a model, or samples: {FORMATS}")
     parser.add_argument("--top", type=int, default=20, metavar="N", help="rows to print (default 20)")
+    _add_reading(parser.add_argument_group("the table"))
+
+
+def _add_reading(parser: Any) -> None:
+    parser.add_argument("--columns", type=_list, metavar="NAMES", help="use only these columns: a,b,c")
+    parser.add_argument("--drop", type=_list, metavar="NAMES", help="leave these columns out: id,date")
+    parser.add_argument(
+        "--categorical",
+        type=_categorical,
+        default="auto",
+        metavar="NAMES",
+        help='columns of labels beside those of text: a,b,c; "auto" (the default): text and categories alone; "none"',
+    )
+    _add_na(parser)
+
+
+def _add_na(parser: Any) -> None:
+    parser.add_argument("--na", type=_list, metavar="VALUES", help="values that stand for missing, such as -9,unknown")
 
 
 def _add_common(parser: Any) -> None:
@@ -248,6 +286,10 @@ def _list(text: str) -> list[str]:
 @_expects('an integer, or "auto"')
 def _order(text: str) -> int | str:
     return text if text == "auto" else int(text)
+
+
+def _categorical(text: str) -> str | list[str] | None:
+    return {"auto": "from_dtype", "none": None}[text] if text in ("auto", "none") else _list(text)
 
 
 def _refine(text: str) -> str | None:

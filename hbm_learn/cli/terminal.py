@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unicodedata import combining, east_asian_width
+
+from hbm_learn.names import printable
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first column flush left, the others flush right."""
-    widths = [max(len(row[c]) for row in [header, *rows]) for c in range(len(header))]
-    for row in [header, *rows]:
-        cells = [cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths))]
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """The first ``left`` columns flush left, the others flush right; cells on one line whatever they hold."""
+    lines = [[printable(cell) for cell in row] for row in [header, *rows]]
+    widths = [max(width(line[c]) for line in lines) for c in range(len(header))]
+    for line in lines:
+        gaps = [" " * (w - width(cell)) for cell, w in zip(line, widths)]
+        cells = [cell + gap if c < left else gap + cell for c, (cell, gap) in enumerate(zip(line, gaps))]
         print("  " + "  ".join(cells).rstrip())
+
+
+def width(text: str) -> int:
+    """How many places a terminal gives to a text: two for each letter of Chinese, Japanese and Korean."""
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def more_rows(number: int) -> None:

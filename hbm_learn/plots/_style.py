@@ -1,4 +1,7 @@
-"""What the displays share: colours, names, and axes to draw on."""
+"""What the displays share: colours, names, and axes to draw on.
+
+Names come from the user's table, and are drawn as they are (``parse_math=False``): a dollar sign is no formula.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.report.words import short_names
+from hbm_learn.names import default_names, short_names
 
 # Signed weights: a diverging map that the colour-blind can read, centred at 0, and its two ends for lines.
 DIVERGING = "RdBu_r"
 POSITIVE, NEGATIVE = "#b2182b", "#2166ac"
+# The size of a table of labels, which has no sign.
+SIZES, UNSIGNED = "Greys", "#4d4d4d"
 INK, FAINT = "#222222", "#888888"
 # Orders, by colour (Okabe–Ito) and by marker, so that colour is never the only sign.
 _ORDER_COLOURS = {1: "#555555", 2: "#0072B2", 3: "#D55E00", 4: "#009E73"}
@@ -21,30 +26,22 @@ CHAIN_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00
 
 
 def order_style(order: int) -> dict[str, Any]:
+    """Colour and marker of an order."""
     return {"color": _ORDER_COLOURS.get(order, "#CC79A7"), "marker": _ORDER_MARKERS.get(order, "P")}
 
 
 def order_name(order: int) -> str:
+    """pairs, triplets, …"""
     return _ORDER_NAMES.get(order, f"order {order}")
-
-
-def sign_colour(weight: float) -> str:
-    return POSITIVE if weight > 0 else NEGATIVE
 
 
 def names_or_numbers(names: Sequence[str] | None, n: int, most: int = 18) -> list[str]:
     """Names to write in a picture: long ones shortened, x0, x1, … where there are none."""
     if names is None:
-        return [f"x{i}" for i in range(n)]
+        return default_names(n)
     if len(names) != n:
         raise ValueError(f"feature_names has {len(names)} names for {n} variables.")
     return short_names([str(name) for name in names], most)
-
-
-def names_of(estimator: Any) -> list[str] | None:
-    """The column names an estimator was fitted with, or None."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return None if names is None else [str(name) for name in names]
 
 
 def one_axes(ax: Any, size: tuple[float, float]) -> Any:

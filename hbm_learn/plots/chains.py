@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.names import given_names
 from hbm_learn.plots import _style
 from hbm_learn.sampling import sample
-from hbm_learn.sampling.diagnostics import R_HAT_LIMIT, split_r_hat
+from hbm_learn.sampling.diagnostics import R_HAT_LIMIT, split_r_hat, traces
 
 # Chains drawn, at most; all of them count in R-hat.
 MAX_TRACES = 4
@@ -21,14 +22,19 @@ class ChainsDisplay:
 
     Parameters
     ----------
-    energies : (n_draws, n_chains) H(x).
-    r_hat : (n,) of the variables.
-    feature_names : (n,) names, or None.
+    energies : (n_draws, n_chains) array
+        H(x).
+    r_hat : (n,) array
+        Of the variables.
+    feature_names : sequence of str or None
+        Names of the variables.
 
     Attributes
     ----------
-    energy_r_hat : R-hat of H(x).
-    axes_, figure_ : matplotlib objects, after ``plot``.
+    energy_r_hat : float
+        R-hat of H(x).
+    axes_, figure_ : matplotlib objects
+        After ``plot``.
     """
 
     def __init__(self, energies: np.ndarray, r_hat: np.ndarray, *, feature_names: Sequence[str] | None = None):
@@ -40,8 +46,18 @@ class ChainsDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> ChainsDisplay:
-        """Sample the model of a fitted HBM, as ``from_model`` does."""
-        return cls.from_model(estimator.model_, feature_names=_style.names_of(estimator), ax=ax, **options)
+        """Sample the model of a fitted HBM, and show how the chains settle.
+
+        Parameters
+        ----------
+        estimator : HBM
+            Fitted.
+        ax : matplotlib Axes, two of them, or None
+            Where to draw, or the place to divide; a new figure by default.
+        **options : dict
+            Of :meth:`from_model`.
+        """
+        return cls.from_model(estimator.model_, feature_names=given_names(estimator), ax=ax, **options)
 
     @classmethod
     def from_model(
@@ -56,27 +72,64 @@ class ChainsDisplay:
         feature_names: Sequence[str] | None = None,
         ax: Any = None,
     ) -> ChainsDisplay:
-        """Run Gibbs chains from independent draws, and show how they settle; burn_in=0 shows the whole way."""
+        """Run Gibbs chains from independent draws, and show how they settle.
+
+        Parameters
+        ----------
+        model : BoltzmannMachine
+            Any model.
+        n_draws : int
+            Draws of each chain.
+        n_chains : int
+            Number of chains.
+        thin : int
+            Sweeps between draws.
+        burn_in : int
+            Sweeps dropped at the start; 0 shows the whole way.
+        random_state : int, Generator or None
+            Seed of the chains.
+        feature_names : sequence of str or None
+            Names of the variables.
+        ax : matplotlib Axes, two of them, or None
+            Where to draw, or the place to divide; a new figure by default.
+        """
         X = sample(model, n_draws * n_chains, random_state=random_state, n_chains=n_chains, thin=thin, burn_in=burn_in)
         return cls.from_predictions(X, model, n_chains=n_chains, feature_names=feature_names, ax=ax)
 
     @classmethod
     def from_predictions(
         cls,
-        X: np.ndarray,
+        X: Any,
         model: BoltzmannMachine,
         *,
         n_chains: int,
         feature_names: Sequence[str] | None = None,
         ax: Any = None,
     ) -> ChainsDisplay:
-        """Show samples as ``sample`` returns them: row t·n_chains + c is draw t of chain c."""
+        """Show samples as ``sample`` returns them: row t·n_chains + c is draw t of chain c.
+
+        R-hat of a variable with several functions, as one of three or more labels, is that of the worst of them.
+
+        Parameters
+        ----------
+        X : (n_samples, n) array
+            Values or labels.
+        model : BoltzmannMachine
+            What they were drawn from.
+        n_chains : int
+            Number of chains.
+        feature_names : sequence of str or None
+            Names of the variables.
+        ax : matplotlib Axes, two of them, or None
+            Where to draw, or the place to divide; a new figure by default.
+        """
         n_draws = len(X) // n_chains
         if n_draws < 4:
             raise ValueError(f"{len(X)} rows of {n_chains} chains are {n_draws} draws of each: at least 4 are needed.")
-        X = np.asarray(X, dtype=np.float64)[: n_draws * n_chains]
+        X = np.asarray(X)[: n_draws * n_chains]
         energies = model.energy(X).reshape(n_draws, n_chains)
-        r_hat = split_r_hat(X.reshape(n_draws, n_chains, -1))
+        columns = traces(model, model.space.encode(X).reshape(n_draws, n_chains, -1))[:, :, :-1]
+        r_hat = np.fmax.reduceat(split_r_hat(columns), model.space.column_ptr[:-1])
         return cls(energies, r_hat, feature_names=feature_names).plot(ax)
 
     def plot(self, ax: Any = None) -> ChainsDisplay:
@@ -108,7 +161,8 @@ class ChainsDisplay:
             ax.plot(at[~agree], finite[~agree], "X", color="#D55E00", markersize=7, label="disagree")
         ax.axhline(R_HAT_LIMIT, color=_style.INK, linestyle=(0, (4, 3)), linewidth=1, label=f"limit {R_HAT_LIMIT}")
         if n <= 60:
-            ax.set_xticks(at, self.feature_names, rotation=90, fontsize=float(np.clip(250 / n, 5, 10)))
+            size = float(np.clip(250 / n, 5, 10))
+            ax.set_xticks(at, self.feature_names, rotation=90, fontsize=size, parse_math=False)
         ax.set_xlabel("variable")
         ax.set_ylabel("split R-hat")
         ax.legend(frameon=False, fontsize=8.5, ncols=3, loc="upper right")

@@ -9,32 +9,50 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.names import given_names
 from hbm_learn.plots import _style
 
 # Variables without an interaction are left out of the picture if they are more than this.
 MAX_ALONE = 14
+# Colour, dashes and words of each sign; 0 is a table of labels.
+_SIGNS: dict[int, tuple[str, Any, str]] = {
+    1: (_style.POSITIVE, "-", "J > 0"),
+    -1: (_style.NEGATIVE, (0, (4, 2)), "J < 0"),
+    0: (_style.UNSIGNED, (0, (6, 1.5, 1, 1.5)), "labels"),
+}
 
 
 class HypergraphDisplay:
     """The strongest interactions as a picture.
 
     Pairs are lines, triplets shaded triangles, larger interactions stars; red and solid for J > 0, blue and dashed for
-    J < 0, thicker and darker for larger |J|. Variables without an interaction shown stand at the foot, or are left out
-    if they are many.
+    J < 0, grey for tables of labels, which have a size and no sign; thicker and darker for a larger size. Of several
+    interactions of the same variables, as powers make them, the strongest is drawn. Variables without an interaction
+    shown stand at the foot, or are left out if they are many.
 
     Parameters
     ----------
-    interactions : list of tuples of variables.
-    weights : (p,) J_μ.
-    n_features : number of variables.
-    feature_names : (n,) names, or None.
-    top : draw this many interactions at most, by |J_μ|.
+    interactions : list of tuples
+        Variables; a repeated member is a power.
+    weights : (p,) array
+        J_μ, or effects.
+    n_features : int
+        Number of variables.
+    feature_names : sequence of str or None
+        Names of the variables.
+    unsigned : (p,) array of bool or None
+        Interactions whose weight is the size of a table over labels.
+    top : int
+        Draw this many interactions at most, by the size of their weights.
 
     Attributes
     ----------
-    positions_ : (n, 2) where the nodes are; NaN for those left out.
-    shown_ : positions, in ``interactions``, of those drawn, strongest first.
-    ax_, figure_ : matplotlib objects, after ``plot``.
+    positions_ : (n, 2) array
+        Where the nodes are; NaN for those left out.
+    shown_ : array of int
+        Positions, in ``interactions``, of those drawn, strongest first.
+    ax_, figure_ : matplotlib objects
+        After ``plot``.
     """
 
     def __init__(
@@ -44,31 +62,54 @@ class HypergraphDisplay:
         n_features: int,
         *,
         feature_names: Sequence[str] | None = None,
+        unsigned: np.ndarray | None = None,
         top: int = 40,
     ):
         self.interactions = [tuple(mu) for mu in interactions]
         self.weights = np.asarray(weights, dtype=np.float64)
-        if self.weights.shape != (len(self.interactions),):
-            raise ValueError(f"weights has shape {self.weights.shape} for {len(self.interactions)} interactions.")
+        self.unsigned = np.zeros(len(self.weights), dtype=bool) if unsigned is None else np.asarray(unsigned, bool)
+        for name, array in (("weights", self.weights), ("unsigned", self.unsigned)):
+            if array.shape != (len(self.interactions),):
+                raise ValueError(f"{name} has shape {array.shape} for {len(self.interactions)} interactions.")
         self.n_features = n_features
         self.feature_names = _style.names_or_numbers(feature_names, n_features, 12)
-        self.shown_ = np.argsort(-np.abs(self.weights), kind="stable")[:top]
+        strongest: dict[tuple[int, ...], int] = {}
+        for r in np.argsort(-np.abs(self.weights), kind="stable").tolist():
+            strongest.setdefault(self._variables(r), r)
+            if len(strongest) == top:
+                break
+        self.shown_ = np.array(list(strongest.values())[:top], dtype=np.intp)
+
+    def _variables(self, r: int) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(self.interactions[r]))
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, *, top: int = 40, max_q: float | None = 0.05, ax: Any = None, **options: Any
     ) -> HypergraphDisplay:
-        """Draw the strongest interactions of a fitted HBM, among those with a q-value of at most ``max_q``.
+        """Draw the strongest interactions of a fitted HBM, by their effects.
 
-        With max_q=None, among all. ``options`` go to ``plot``.
+        Parameters
+        ----------
+        estimator : HBM
+            Fitted.
+        top : int
+            Draw this many at most.
+        max_q : float or None
+            Only those with a q-value of at most this; None: all.
+        ax : matplotlib Axes or None
+            Where to draw; a new figure by default.
+        **options : dict
+            Of :meth:`plot`.
         """
-        q, packed = estimator._tests.q_values, estimator.model_.packed
+        q, terms = estimator.tests_.q_values, estimator.result_.terms
         kept = np.arange(len(q)) if max_q is None else np.flatnonzero(q <= max_q)
         display = cls(
-            [tuple(packed.members[packed.indptr[r] : packed.indptr[r + 1]].tolist()) for r in kept],
-            estimator.weights_[kept],
+            [terms.members(r) for r in kept],
+            estimator.effects_[kept],
             estimator.n_features_in_,
-            feature_names=_style.names_of(estimator),
+            feature_names=given_names(estimator),
+            unsigned=terms.df[kept] > 1,
             top=top,
         )
         return display.plot(ax, **options)
@@ -83,18 +124,41 @@ class HypergraphDisplay:
         ax: Any = None,
         **options: Any,
     ) -> HypergraphDisplay:
-        """Draw the strongest interactions of a model."""
-        names = feature_names
-        display = cls(model.interactions, model.weights, model.n_features, feature_names=names, top=top)
+        """Draw the strongest interactions of a model, by their weights.
+
+        Parameters
+        ----------
+        model : BoltzmannMachine
+            Any model.
+        feature_names : sequence of str or None
+            Names of the variables.
+        top : int
+            Draw this many at most.
+        ax : matplotlib Axes or None
+            Where to draw; a new figure by default.
+        **options : dict
+            Of :meth:`plot`.
+        """
+        unsigned = model.terms.df > 1
+        tuples, weights, names = model.interactions, model.weights, feature_names
+        display = cls(tuples, weights, model.n_features, feature_names=names, unsigned=unsigned, top=top)
         return display.plot(ax, **options)
 
     def plot(self, ax: Any = None, *, seed: int = 0) -> HypergraphDisplay:
-        """Draw on ``ax``; ``seed`` chooses among layouts."""
+        """Draw the graph.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None
+            Where to draw; a new figure by default.
+        seed : int
+            Chooses among layouts.
+        """
         ax = _style.one_axes(ax, (6.2, 5.4))
         self.positions_ = self._layout(seed)
         largest = float(np.abs(self.weights).max(initial=0.0)) or 1.0
         for r in self.shown_[::-1]:  # the strongest on top
-            self._draw(ax, self.interactions[r], self.weights[r], abs(self.weights[r]) / largest)
+            self._draw(ax, self._variables(r), self._sign(r), abs(self.weights[r]) / largest)
         self._draw_nodes(ax)
         self._draw_legend(ax)
         ax.set_axis_off()
@@ -112,7 +176,7 @@ class HypergraphDisplay:
 
         graph = nx.Graph()
         for r in self.shown_:
-            graph.add_edges_from(combinations(self.interactions[r], 2))
+            graph.add_edges_from(combinations(self._variables(r), 2))
         nodes = sorted(graph)
         alone = [i for i in range(self.n_features) if i not in graph]
         positions = np.full((self.n_features, 2), np.nan)
@@ -139,13 +203,12 @@ class HypergraphDisplay:
         longest = max(len(name) for name in self.feature_names)
         return np.array([0.08 + 0.0028 * self._font_size * longest, 0.11])
 
-    def _draw(self, ax: Any, mu: tuple[int, ...], weight: float, strength: float) -> None:
-        colour = _style.sign_colour(weight)
-        line: dict[str, Any] = {
-            "color": colour,
-            "linestyle": "-" if weight > 0 else (0, (4, 2)),
-            "solid_capstyle": "round",
-        }
+    def _sign(self, r: int) -> int:
+        return 0 if self.unsigned[r] else 1 if self.weights[r] > 0 else -1
+
+    def _draw(self, ax: Any, mu: tuple[int, ...], sign: int, strength: float) -> None:
+        colour, dashes, _ = _SIGNS[sign]
+        line: dict[str, Any] = {"color": colour, "linestyle": dashes, "solid_capstyle": "round"}
         corners = self.positions_[list(mu)]
         if len(mu) == 2:
             ax.plot(*corners.T, linewidth=0.8 + 4.2 * strength, alpha=0.35 + 0.55 * strength, zorder=2, **line)
@@ -163,30 +226,25 @@ class HypergraphDisplay:
         placed = np.isfinite(self.positions_[:, 0])
         for (x, y), name in zip(self.positions_[placed], np.array(self.feature_names)[placed]):
             box = {"boxstyle": "round,pad=0.22", "facecolor": "white", "edgecolor": _style.INK, "linewidth": 0.7}
-            ax.text(
-                x, y, name, ha="center", va="center", fontsize=self._font_size, color=_style.INK, bbox=box, zorder=4
-            )
+            style = {"fontsize": self._font_size, "color": _style.INK, "parse_math": False}
+            ax.text(x, y, name, ha="center", va="center", bbox=box, zorder=4, **style)
         ax.scatter(*self.positions_[placed].T, s=0.1, color="white", zorder=0)  # so that the margins know the nodes
 
     def _draw_legend(self, ax: Any) -> None:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        drawn = [(len(self.interactions[r]), self.weights[r] > 0) for r in self.shown_]
+        drawn = {(min(len(self._variables(r)), 4), self._sign(r)) for r in self.shown_}
         handles: list[Any] = []
-        signs: list[tuple[bool, str, Any, str]] = [
-            (True, _style.POSITIVE, "-", "> 0"),
-            (False, _style.NEGATIVE, (0, (4, 2)), "< 0"),
-        ]
-        for positive, colour, dash, sign in signs:
-            if (2, positive) in drawn:
-                handles.append(Line2D([], [], color=colour, linestyle=dash, linewidth=2.5, label=f"pair, J {sign}"))
-            if (3, positive) in drawn:
+        for sign, (colour, dashes, words) in _SIGNS.items():
+            if (2, sign) in drawn:
+                handles.append(Line2D([], [], color=colour, linestyle=dashes, linewidth=2.5, label=f"pair, {words}"))
+            if (3, sign) in drawn:
                 face = (*_rgb(colour), 0.18)
-                handles.append(Patch(facecolor=face, edgecolor=colour, linestyle=dash, label=f"triplet, J {sign}"))
-            if any(order > 3 and sign_ == positive for order, sign_ in drawn):
+                handles.append(Patch(facecolor=face, edgecolor=colour, linestyle=dashes, label=f"triplet, {words}"))
+            if (4, sign) in drawn:
                 star: dict[str, Any] = {"marker": "*", "linestyle": "none", "markersize": 9}
-                handles.append(Line2D([], [], color=colour, label=f"larger, J {sign}", **star))
+                handles.append(Line2D([], [], color=colour, label=f"larger, {words}", **star))
         if handles:
             ax.legend(
                 handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, frameon=False, fontsize=8.5

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.data.moments import Moments
-from hbm_learn.interactions import Interactions
 from hbm_learn.plots import _style
 from hbm_learn.sampling import sample
+from hbm_learn.space import Space
+from hbm_learn.terms import all_terms
 
 # Moments drawn for each order, at most: a random choice of them.
 MAX_POINTS = 2000
@@ -18,6 +19,8 @@ EXACT_DRAWS, CHAIN_DRAWS = 100_000, 20_000
 EXACT_STATES = 2**20
 _BLOCK = 2**13
 _SYMBOLS = {1: "means $\\langle x_i \\rangle$", 2: "covariances", 3: "third cumulants"}
+# Where variables differ in kind, each is seen in its own units.
+_MIXED_SYMBOLS = {1: "means (0 … 1), frequencies", 2: "correlations", 3: "third cumulants"}
 
 
 class MomentsDisplay:
@@ -27,19 +30,34 @@ class MomentsDisplay:
 
     Parameters
     ----------
-    observed, fitted : (p,) moments.
-    errors : (p,) standard errors of observed − fitted.
-    orders : (p,) order of each.
+    observed, fitted : (p,) arrays
+        Moments.
+    errors : (p,) array
+        Standard errors of observed − fitted.
+    orders : (p,) array
+        Order of each.
+    titles : dict
+        {order: what its moments are}.
 
     Attributes
     ----------
-    axes_, figure_ : matplotlib objects, after ``plot``.
-    discrepancy_ : {order: root mean square of (observed − fitted)/error}; about 1 when the model tells all moments.
+    axes_, figure_ : matplotlib objects
+        After ``plot``.
+    discrepancy_ : dict
+        {order: root mean square of (observed − fitted)/error}; about 1 when the model tells all moments.
     """
 
-    def __init__(self, observed: np.ndarray, fitted: np.ndarray, errors: np.ndarray, orders: np.ndarray):
+    def __init__(
+        self,
+        observed: np.ndarray,
+        fitted: np.ndarray,
+        errors: np.ndarray,
+        orders: np.ndarray,
+        *,
+        titles: dict[int, str] | None = None,
+    ):
         self.observed, self.fitted, self.errors = (np.asarray(x, dtype=np.float64) for x in (observed, fitted, errors))
-        self.orders = np.asarray(orders)
+        self.orders, self.titles = np.asarray(orders), _SYMBOLS if titles is None else titles
         if not self.observed.shape == self.fitted.shape == self.errors.shape == self.orders.shape:
             raise ValueError("observed, fitted, errors and orders must be vectors of the same length.")
         self.discrepancy_ = {int(k): self._rms(self.orders == k) for k in np.unique(self.orders)}
@@ -53,31 +71,70 @@ class MomentsDisplay:
     def from_estimator(
         cls, estimator: Any, *, n_samples: int | None = None, random_state: Any = 0, ax: Any = None, **options: Any
     ) -> MomentsDisplay:
-        """Compare the moments that a fitted HBM saw with those of ``n_samples`` samples of its model.
+        """Compare the moments that a fitted HBM saw with those of samples of its model.
 
         All moments up to the order of the fit (at most third) are compared, also of interactions left out of the
-        model; of more than 2000 in one order, a random choice. ``options`` go to ``plot``.
+        model; of more than 2000 in one order, a random choice.
+
+        Parameters
+        ----------
+        estimator : HBM
+            Fitted.
+        n_samples : int or None
+            Samples of the model; enough by default.
+        random_state : int, Generator or None
+            Seed of the samples.
+        ax : matplotlib Axes, one for each order, or None
+            Where to draw, or the place to divide; a new figure by default.
+        **options : dict
+            Of :meth:`plot`.
         """
-        model = estimator.model_
-        exact = model.alphabet.kind == "real" or model.alphabet.enumerable(model.n_features, EXACT_STATES)
+        space = estimator.model_.space
+        exact = space.is_real or space.enumerable(EXACT_STATES)
         n_samples = n_samples or (EXACT_DRAWS if exact else CHAIN_DRAWS)
-        X = sample(model, n_samples, method="exact" if exact else "gibbs", random_state=random_state)
+        X = sample(estimator.model_, n_samples, method="exact" if exact else "gibbs", random_state=random_state)
         return cls.from_predictions(estimator.moments_, X, random_state=random_state, ax=ax, **options)
 
     @classmethod
     def from_predictions(
-        cls, moments: Moments, X: np.ndarray, *, random_state: Any = 0, ax: Any = None, **options: Any
+        cls, moments: Moments, X: Any, *, random_state: Any = 0, ax: Any = None, **options: Any
     ) -> MomentsDisplay:
-        """Compare observed moments with those of samples X that a model predicts."""
-        m, n = moments.mean, moments.n_features
+        """Compare observed moments with those of samples that a model predicts.
+
+        One alphabet of numbers: moments of x. Variables that differ: means on a scale from the lowest value to the
+        highest and frequencies of labels; beyond the first order, moments of functions with mean 0 and variance 1.
+
+        Parameters
+        ----------
+        moments : Moments
+            What was observed.
+        X : (n_samples, n) array
+            Samples of the model, values or labels.
+        random_state : int, Generator or None
+            Chooses among moments where there are many.
+        ax : matplotlib Axes, one for each order, or None
+            Where to draw, or the place to divide; a new figure by default.
+        **options : dict
+            Of :meth:`plot`.
+        """
+        codes = moments.space.encode(X)
+        mixed = moments.space.is_finite and not moments.space.is_uniform
+        seen = moments.in_space(moments.space.standard(moments.frequencies)) if mixed else moments
         rng = np.random.default_rng(random_state)
         parts = []
         for k in range(1, min(max(moments.order, 2), 3) + 1):
-            rows = _choose(n, k, rng)
-            predicted, variance = _products(X, m, rows)
-            spread = variance * (1.0 / moments.n_samples + 1.0 / len(X))
-            parts.append((_observed(moments, rows), predicted, np.sqrt(spread), np.full(len(rows), k)))
-        return cls(*(np.concatenate(column) for column in zip(*parts))).plot(ax, **options)
+            if k == 1 and mixed:
+                observed, predicted, variance = _site_means(moments, codes)
+            else:
+                rows = _choose(seen.space, k, rng)
+                if not len(rows):
+                    continue
+                observed = _observed(seen, rows)
+                predicted, variance = _products(codes, seen, rows)
+            spread = variance * (1.0 / moments.n_samples + 1.0 / len(codes))
+            parts.append((observed, predicted, np.sqrt(np.maximum(spread, 0.0)), np.full(len(observed), k)))
+        columns = (np.concatenate(column) for column in zip(*parts))
+        return cls(*columns, titles=_MIXED_SYMBOLS if mixed else _SYMBOLS).plot(ax, **options)
 
     def plot(self, ax: Any = None) -> MomentsDisplay:
         """Draw a panel for each order: in a new figure, on as many axes, or in the place of one."""
@@ -114,25 +171,27 @@ class MomentsDisplay:
         ax.locator_params(nbins=5)
         ax.set_xlabel("fitted")
         ax.set_ylabel("observed")
-        ax.set_title(
-            f"{_SYMBOLS.get(k, f'order {k}')}\nrms difference {self.discrepancy_[k]:.2f} standard errors", fontsize=10
-        )
+        title = self.titles.get(k, f"order {k}")
+        ax.set_title(f"{title}\nrms difference {self.discrepancy_[k]:.2f} standard errors", fontsize=10)
         _style.clean(ax)
 
 
-def _choose(n: int, k: int, rng: np.random.Generator) -> np.ndarray:
-    """(p, k) sorted rows: all subsets of k variables, or a random choice of them."""
+def _choose(space: Space, k: int, rng: np.random.Generator) -> np.ndarray:
+    """(p, k) sorted rows: all sets of k columns of different variables, or a random choice of them."""
+    N = space.n_columns
     if k == 1:
-        return np.arange(n)[:, None]
-    if n**k > 10**7:
-        drawn = np.sort(rng.integers(n, size=(8 * MAX_POINTS, k)), axis=1)
-        return np.unique(drawn[(np.diff(drawn, axis=1) > 0).all(axis=1)], axis=0)[:MAX_POINTS]
-    rows = Interactions.upto(k, n).block(k)
+        return np.arange(N)[:, None]
+    if N**k > 10**7:
+        drawn = np.sort(rng.integers(N, size=(8 * MAX_POINTS, k)), axis=1)
+        apart = (np.diff(space.site[drawn], axis=1) > 0).all(axis=1)
+        rows = np.unique(drawn[apart], axis=0)
+    else:
+        rows = all_terms(k, space).block(k)
     return rows if len(rows) <= MAX_POINTS else rows[np.sort(rng.choice(len(rows), MAX_POINTS, replace=False))]
 
 
 def _observed(moments: Moments, rows: np.ndarray) -> np.ndarray:
-    """⟨x⟩ for single variables, ⟨Π (x_i − m_i)⟩ for more, from raw moments."""
+    """⟨φ⟩ for single columns, ⟨Π (φ_c − m_c)⟩ for more, from raw moments."""
     m = moments.mean[rows]
     if rows.shape[1] == 1:
         return m[:, 0]
@@ -143,17 +202,31 @@ def _observed(moments: Moments, rows: np.ndarray) -> np.ndarray:
     return raw - pairs + 2.0 * m.prod(axis=1)
 
 
-def _products(X: np.ndarray, m: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance, over samples X, of x_i for single variables and of Π (x_i − m_i) for more."""
+def _products(codes: np.ndarray, moments: Moments, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance, over samples, of φ_c for single columns and of Π (φ_c − m_c) for more."""
     total, squares = np.zeros(len(rows)), np.zeros(len(rows))
-    for start in range(0, len(X), _BLOCK):  # blocks that stay in cache
-        Y = np.ascontiguousarray((np.asarray(X[start : start + _BLOCK], dtype=np.float64) - m).T)
+    m = moments.mean
+    for start in range(0, len(codes), _BLOCK):  # blocks that stay in cache
+        Y = np.ascontiguousarray((moments.space.columns(codes[start : start + _BLOCK]) - m).T)
         for r, row in enumerate(rows):
             product = Y[row[0]]
             for i in row[1:]:
                 product = product * Y[i]
             total[r] += product.sum()
             squares[r] += product @ product
-    mean = total / len(X)
-    variance = squares / len(X) - mean**2
+    mean = total / len(codes)
+    variance = squares / len(codes) - mean**2
     return (mean + m, variance) if rows.shape[1] == 1 else (mean, variance)
+
+
+def _site_means(moments: Moments, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Observed, predicted and variance of (x − lowest)/(highest − lowest) for numbers, of indicators for labels."""
+    parts = []
+    for i, (alphabet, p) in enumerate(zip(moments.space.alphabets, moments.frequencies)):
+        low, high = alphabet.bounds
+        f = np.eye(alphabet.size) if alphabet.is_nominal else ((alphabet.nodes - low) / (high - low))[:, None]
+        predicted = np.bincount(codes[:, i], minlength=alphabet.size) / len(codes)
+        mean = predicted @ f
+        parts.append((p @ f, mean, predicted @ f**2 - mean**2))
+    observed, fitted, variance = (np.concatenate(column) for column in zip(*parts))
+    return observed, fitted, variance

@@ -18,11 +18,13 @@ class PathDisplay:
 
     Parameters
     ----------
-    path : (points, 3) α, ln Z, root mean square of m, as in ``InferenceResult.path``.
+    path : (points, 3) array
+        α, ln Z, root mean square of m, as in ``InferenceResult.path``.
 
     Attributes
     ----------
-    axes_, figure_ : matplotlib objects, after ``plot``.
+    axes_, figure_ : matplotlib objects
+        After ``plot``.
     """
 
     def __init__(self, path: np.ndarray):
@@ -32,17 +34,51 @@ class PathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, method: str = "dc", ax: Any = None, **options: Any) -> PathDisplay:
-        """Draw the path to the moments of a fitted HBM's model."""
+        """Draw the path to the moments of a fitted HBM's model.
+
+        Parameters
+        ----------
+        estimator : HBM
+            Fitted.
+        method : str
+            A method of ``infer`` that follows a path.
+        ax : matplotlib Axes, two of them, or None
+            Where to draw, or the place to divide; a new figure by default.
+        **options : dict
+            Of :meth:`plot`.
+        """
         return cls.from_model(estimator.model_, method=method, ax=ax, **options)
 
     @classmethod
     def from_model(cls, model: BoltzmannMachine, *, method: str = "dc", ax: Any = None, **options: Any) -> PathDisplay:
-        """Infer the moments of a model by a method that follows a path, and draw the path."""
+        """Infer the moments of a model by a method that follows a path, and draw the path.
+
+        Parameters
+        ----------
+        model : BoltzmannMachine
+            Any model.
+        method : str
+            A method of ``infer`` that follows a path.
+        ax : matplotlib Axes, two of them, or None
+            Where to draw, or the place to divide; a new figure by default.
+        **options : dict
+            Of :meth:`plot`.
+        """
         return cls.from_predictions(infer(model, method), ax=ax, **options)
 
     @classmethod
     def from_predictions(cls, result: InferenceResult, *, ax: Any = None, **options: Any) -> PathDisplay:
-        """Draw the path of an InferenceResult."""
+        """Draw the path of an InferenceResult.
+
+        Parameters
+        ----------
+        result : InferenceResult
+            With a path.
+        ax : matplotlib Axes, two of them, or None
+            Where to draw, or the place to divide; a new figure by default.
+        **options : dict
+            Of :meth:`plot`.
+        """
         if result.path is None:
             raise ValueError(f'the result of method {result.method!r} has no path: use "dc" with solver "path".')
         return cls(result.path).plot(ax, **options)
@@ -51,7 +87,7 @@ class PathDisplay:
         """Draw two panels, one above the other: in a new figure, on two axes, or in the place of one."""
         self.axes_ = _style.several_axes(ax, 2, (6.0, 4.8), stacked=True)
         alpha = self.path[:, 0]
-        panels = [(1, "$\\ln Z$ (nats)", "#0072B2"), (2, "rms of the means $m_i$", "#D55E00")]
+        panels = [(1, "$\\ln Z$ (nats)", "#0072B2"), (2, "rms of the means", "#D55E00")]
         for axes, (column, name, colour) in zip(self.axes_, panels):
             axes.plot(alpha, self.path[:, column], marker="o", markersize=3.5, color=colour, linewidth=1.3)
             axes.set_ylabel(name)

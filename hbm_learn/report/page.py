@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import platform
+import warnings
 from collections.abc import Callable
 from datetime import date
 from html import escape
@@ -19,8 +20,10 @@ import numpy as np
 import hbm_learn
 from hbm_learn import plots
 from hbm_learn.estimator import HBM
-from hbm_learn.report import tables
-from hbm_learn.report import words as wording
+from hbm_learn.io.replacing import replacing
+from hbm_learn.report import tables, words
+from hbm_learn.report.data import data
+from hbm_learn.report.meaning import meaning
 
 # A model whose moments are further from the data's than this, in standard errors, is to be read with caution.
 MAX_DISCREPANCY = 1.5
@@ -31,8 +34,22 @@ CITATION = (
 
 
 def write(path: str | PathLike[str], estimator: HBM, X: Any, **options: Any) -> None:
-    """Write the report of a fitted estimator; ``options`` as in :func:`html`."""
-    Path(path).write_text(html(estimator, X, **options), encoding="utf-8")
+    """Write the report of a fitted estimator.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to: an .html file.
+    estimator : HBM
+        Fitted.
+    X : table
+        The samples that it was fitted to.
+    **options : dict
+        As in :func:`html`.
+    """
+    text = html(estimator, X, **options)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def html(
@@ -48,12 +65,18 @@ def html(
 
     Parameters
     ----------
-    estimator : fitted HBM.
-    X : the samples that it was fitted to.
-    level : of the intervals.
-    source : where the samples are from, such as the name of a file.
-    command : the command that makes the report again, if there is one.
-    progress : called with the name of each step.
+    estimator : HBM
+        Fitted.
+    X : table
+        The samples that it was fitted to.
+    level : float
+        Of the intervals.
+    source : str or None
+        Where the samples are from, such as the name of a file.
+    command : str or None
+        The command that makes the report again, if there is one.
+    progress : callable
+        Called with the name of each step.
     """
     progress("comparing moments")
     moments = plots.MomentsDisplay.from_estimator(estimator)
@@ -74,11 +97,11 @@ def html(
         verdict=escape(verdict),
         verdict_class=verdict_class,
         trust_items="\n".join(f"<li>{escape(item)}</li>" for item in trust_items),
-        meaning="".join(f"<p>{escape(sentence)}</p>" for sentence in _meaning(estimator)),
+        meaning="".join(f"<p>{escape(sentence)}</p>" for sentence in meaning(estimator)),
         table=tables.interactions(estimator, level),
         figures=figures,
         heldout=heldout,
-        data=tables.data(estimator, X, source),
+        data=data(estimator, X, source),
         again=_again(estimator, source, command),
     )
 
@@ -88,12 +111,12 @@ def html(
 
 def _lead(est: HBM, level: float) -> str:
     M, n = est.moments_.n_samples, est.n_features_in_
-    size = f"{wording.counted(M, 'row')} of {wording.counted(n, 'variable')}. "
-    rows = wording.strongest(est, 1, level)
+    size = f"{words.counted(M, 'row')} of {words.counted(n, 'variable')}. "
+    rows = words.strongest(est, 1, level)
     if not len(rows):
-        return size + wording.found(est)
-    margin = f"{wording.signed(rows.weight[0])}, {100 * level:g} % interval {tables.interval(rows, 0)}"
-    return f"{size}{wording.found(est)} The surest is {rows.labels[0]} ({margin})."
+        return size + words.found(est)
+    margin = f"{rows.text('effect', 0)}, {100 * level:g} % interval {rows.interval(0)}"
+    return f"{size}{words.found(est)} The surest is {rows.labels[0]} (effect {margin})."
 
 
 def _trust(est: HBM, moments: plots.MomentsDisplay, level: float) -> tuple[str, str, list[str]]:
@@ -106,45 +129,21 @@ def _trust(est: HBM, moments: plots.MomentsDisplay, level: float) -> tuple[str, 
         else "Read this with caution: see the points below."
     )
     kinds = {1: "means", 2: "covariances", 3: "third cumulants"}
+    if not est.model_.space.is_numeric:
+        kinds[1] = "means and frequencies"
     figures = ", ".join(f"{kinds[k]} {value:.2f}" for k, value in moments.discrepancy_.items())
     items = ["The optimiser converged."] if est.converged_ else []
-    items += wording.caveats(est)
+    items += words.caveats(est)
     items.append(
         f"Moments of the fitted model against those of the data, root mean square difference in standard errors: "
         f"{figures}. Up to about 1 is what chance alone gives."
         + ("" if not off else f" More than {MAX_DISCREPANCY:g} means that the model leaves something out.")
     )
     items.append(
-        f"The intervals hold the true weight {100 * level:g} times in 100 if the interactions that matter were "
+        f"The intervals hold the true effect {100 * level:g} times in 100 if the interactions that matter were "
         "considered. A variable that was not measured can make others seem to interact."
     )
     return verdict, "good" if good else "caution", items
-
-
-def _meaning(est: HBM) -> list[str]:
-    """What a weight means, on this alphabet."""
-    alphabet = est.model_.alphabet
-    low, high = alphabet.bounds
-    if alphabet.is_binary:
-        factor = (high - low) ** 2
-        power = "exp(J)" if factor == 1 else f"exp({factor:g} J)"
-        pair = (
-            "The weight J of a pair says how strongly two variables act on each other, all others being equal: when "
-            f"one goes from {low:g} to {high:g}, the odds that the other is {high:g} are multiplied by {power}."
-        )
-    else:
-        pair = (
-            "The weight J of a pair says how strongly two variables act on each other, all others being equal: they "
-            "tend to be large together if it is positive, and one large with the other small if it is negative."
-        )
-    sentences = [pair]
-    if est.model_.order >= 3:
-        sentences.append("The weight of a triplet says how the pull between two of its variables depends on the third.")
-    tests = (
-        "q is the share of false findings to expect among all interactions of that order that are at least as sure; z "
-        "is the weight over its sampling error."
-    )
-    return [*sentences, tests]
 
 
 def _again(est: HBM, source: str | None, command: str | None) -> str:
@@ -168,21 +167,23 @@ def _again(est: HBM, source: str | None, command: str | None) -> str:
 def _figures(est: HBM, moments: plots.MomentsDisplay) -> str:
     parts = []
     if len(est.weights_):
-        level = wording.level_of(est)
+        level = words.level_of(est)
         hypergraph = plots.HypergraphDisplay.from_estimator(est, max_q=level)
         if len(hypergraph.shown_):
             text = "Lines are pairs and triangles triplets; solid and red for positive, dashed and blue for negative."
+            if (est.result_.df > 1).any():
+                text += " Grey ones are tables of labels, which have a size and no sign."
             alt = f"Graph of {len(hypergraph.shown_)} interactions among {est.n_features_in_} variables."
             parts.append(_figure(hypergraph.figure_, alt, text, "medium"))
         text = "Each marker is an interaction. Filled ones stand above the line of the false-discovery rate."
         if est.fdr is not None:
             text += " An open one above it passed the first, quick test and not the one after the refined fit."
         volcano = plots.VolcanoDisplay.from_estimator(est)
-        parts.append(_figure(volcano.figure_, "Evidence against weight of every interaction tested.", text, "narrow"))
-        if len(est.model_.packed.block(2)):
+        parts.append(_figure(volcano.figure_, "Evidence against effect of every interaction tested.", text, "narrow"))
+        if len(est.model_.columns.block(2)):
             matrix = plots.CouplingMatrixDisplay.from_estimator(est)
-            text = "Pair couplings; red is positive, blue negative, and grey the diagonal, which has none."
-            parts.append(_figure(matrix.figure_, "Matrix of the pair couplings.", text, "narrow"))
+            text = "Effects of pairs; red is positive, blue negative, and the diagonal has none."
+            parts.append(_figure(matrix.figure_, "Matrix of the effects of pairs.", text, "narrow"))
     text = (
         "What the data shows against what the fitted model tells, by order, with standard errors. Points on the line "
         "are told well, whether or not their interaction is in the model."
@@ -193,17 +194,36 @@ def _figures(est: HBM, moments: plots.MomentsDisplay) -> str:
 
 def _figure(figure: Any, alt: str, caption: str, kind: str = "") -> str:
     """A matplotlib figure as SVG in a data URI, where its identifiers cannot meet those of another."""
-    import matplotlib.pyplot as plt
-
-    buffer = io.BytesIO()
-    with plt.rc_context({"svg.hashsalt": "hbm_learn"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, dpi=150)
-    plt.close(figure)
-    uri = "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
+    uri = "data:image/svg+xml;base64," + base64.b64encode(_svg(figure)).decode()
     return (
         f'<figure class="{kind}"><div><img src="{uri}" alt="{escape(alt)}"></div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
+
+
+def _svg(figure: Any) -> bytes:
+    """Letters as outlines, which look the same everywhere; as text, for the reader's fonts, where ours lack some."""
+    import matplotlib.pyplot as plt
+
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Glyph")
+            return _saved(figure, "path")
+    except UserWarning:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")
+            return _saved(figure, "none")
+    finally:
+        plt.close(figure)
+
+
+def _saved(figure: Any, letters: str) -> bytes:
+    import matplotlib.pyplot as plt
+
+    buffer = io.BytesIO()
+    with plt.rc_context({"svg.hashsalt": "hbm_learn", "svg.fonttype": letters}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, dpi=150)
+    return buffer.getvalue()
 
 
 def _text(name: str) -> str:

@@ -8,96 +8,75 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn.alphabet import Alphabet
 from hbm_learn.estimator import HBM
-from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.space import Alphabet
+from hbm_learn.names import feature_names, interaction_name, value_name
+from hbm_learn.space import Space
 
 # The false-discovery rate at which an interaction is said to stand out, unless the fit was given one.
 DEFAULT_FDR = 0.05
-_KINDS = {2: "pair", 3: "triplet", 4: "quadruplet"}
+KINDS = {1: "single variable", 2: "pair", 3: "triplet", 4: "quadruplet"}
+METHODS = {
+    "closed-form": "the closed form",
+    "likelihood": "exact likelihood",
+    "pseudolikelihood": "pseudolikelihood",
+    "screening": "interaction screening",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some interactions of a fit, as columns of equal length; ``position`` is where each stands in ``weights_``."""
+    """Some interactions of a fit, as columns of equal length; ``position`` is where each stands in ``effects_``.
+
+    ``low`` and ``high`` are the interval of the effect, and z, p, q those of its test: they belong together.
+    """
 
     position: np.ndarray
     labels: list[str]
     order: np.ndarray
-    weight: np.ndarray
-    standard_error: np.ndarray
+    df: np.ndarray
+    effect: np.ndarray
     low: np.ndarray
     high: np.ndarray
     z: np.ndarray
-    p: np.ndarray
     q: np.ndarray
+    weight: np.ndarray
 
     def __len__(self) -> int:
         return len(self.position)
 
+    def text(self, column: str, r: int, digits: int = 3) -> str:
+        """An entry as tables write it: signed, unless it is the size of a table of labels."""
+        x = float(getattr(self, column)[r])
+        return signed(x, digits) if self.df[r] == 1 else f"{x:.{digits}f}".replace("-", "−")
 
-def strongest(est: HBM, most: int | None = None, level: float = 0.95) -> Rows:
-    """The interactions of a fit with intervals and tests, strongest evidence (|z|) first."""
-    tests, packed = est._tests, est.model_.packed
+    def interval(self, r: int) -> str:
+        """+0.1 to +0.2."""
+        return f"{self.text('low', r)} to {self.text('high', r)}"
+
+
+def strongest(est: HBM, most: int | None = None, level: float = 0.95, names: Sequence[str] | None = None) -> Rows:
+    """The interactions of a fit with intervals and tests, strongest evidence (|z|) first; names are of variables."""
+    tests, terms = est.tests_, est.result_.terms
     position = np.argsort(-np.abs(tests.z), kind="stable")[:most]
-    names = feature_names(est)
-    low, high = est.confidence_intervals(level)[position].T
+    names = feature_names(est) if names is None else names
+    low, high = est.effect_intervals(level)[position].T
     return Rows(
         position=position,
-        labels=[label(members(packed, r), names) for r in position],
-        order=np.diff(packed.indptr)[position],
-        weight=est.weights_[position],
-        standard_error=est.standard_errors_[position],
+        labels=[interaction_name(terms.members(r), names) for r in position],
+        order=terms.order[position],
+        df=terms.df[position],
+        effect=est.effects_[position],
         low=low,
         high=high,
         z=tests.z[position],
-        p=tests.p_values[position],
         q=tests.q_values[position],
+        weight=est.weights_[position],
     )
 
 
-def members(packed: Interactions, r: int) -> list[int]:
-    """The variables of interaction r."""
-    return packed.members[packed.indptr[r] : packed.indptr[r + 1]].tolist()
-
-
-def label(mu: Sequence[int], names: Sequence[str]) -> str:
-    """x0 × x3 × x7."""
-    return " × ".join(names[i] for i in mu)
-
-
-def feature_names(est: HBM) -> list[str]:
-    """The names of the columns that were fitted; x0, x1, … where they had none."""
-    given = getattr(est, "feature_names_in_", None)
-    return default_names(est.n_features_in_) if given is None else [str(name) for name in given]
-
-
-def default_names(n: int) -> list[str]:
-    return [f"x{i}" for i in range(n)]
-
-
-def short_names(names: Sequence[str], most: int) -> list[str]:
-    """Names of at most ``most`` letters that still differ: without their middles, else without what all of them share,
-    else numbers."""
-    shared = _common(names)
-    ending = _common([name[shared:][::-1] for name in names])
-    for cores in (names, [f"…{name[shared : len(name) - ending]}…" for name in names]):
-        shortened = [_short(name, most) for name in cores]
-        if len(set(shortened)) == len(set(names)):
-            return shortened
-    return default_names(len(names))
-
-
-def _common(names: Sequence[str]) -> int:
-    """How many letters all names begin with: those that the first and the last of them in the dictionary share."""
-    first, last = min(names), max(names)
-    return next((i for i, (a, b) in enumerate(zip(first, last)) if a != b), len(first))
-
-
-def _short(name: str, most: int) -> str:
-    tail = most // 3
-    return name if len(name) <= most else f"{name[: most - tail - 1]}…{name[-tail:]}"
+# ---------------------------------------------------------------------- counts and numbers
 
 
 def counted(number: float, noun: str) -> str:
@@ -109,71 +88,20 @@ def counts(orders: Any) -> str:
     """47 pairs and 19 triplets."""
     which, how_many = np.unique(np.asarray(orders), return_counts=True)
     parts = [
-        counted(int(c), _KINDS[k]) if k in _KINDS else counted(int(c), "interaction") + f" of order {k}"
+        counted(int(c), KINDS[k]) if k in KINDS else counted(int(c), "interaction") + f" of order {k}"
         for k, c in zip(which.tolist(), how_many)
     ]
-    return _joined(parts) or "no interaction"
+    return joined(parts) or "no interaction"
 
 
-def _joined(parts: Sequence[str]) -> str:
+def joined(parts: Sequence[str]) -> str:
+    """a, b and c."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def values(alphabet: Alphabet) -> str:
-    """The values of a variable, in words."""
-    if alphabet.kind == "real":
-        return "real numbers"
-    if alphabet.kind == "interval":
-        return f"numbers from {alphabet.bounds[0]:g} to {alphabet.bounds[1]:g}"
-    listed = [f"{x:g}" for x in alphabet.nodes]
-    return "values " + (", ".join(listed) if len(listed) <= 8 else f"{listed[0]}, {listed[1]}, …, {listed[-1]}")
-
-
-def level_of(est: HBM) -> float:
-    return DEFAULT_FDR if est.fdr is None else float(est.fdr)
-
-
-def fitted(est: HBM) -> str:
-    """What was fitted, and how: one sentence."""
-    how = {
-        "diagonal": "the closed form",
-        "likelihood": "exact likelihood",
-        "pseudolikelihood": "pseudolikelihood",
-        "screening": "interaction screening",
-    }.get(est._result.method, est._result.method)
-    order = np.diff(est.model_.packed.indptr)
-    chosen = "" if est.fdr is None else f", chosen among {tested(est):,} by tests at false-discovery rate {est.fdr:g}"
-    return f"{counts(order)} fitted by {how}{chosen}."
-
-
-def tested(est: HBM) -> int:
-    """How many interactions were considered."""
-    return len(est._interactions(est.moments_))
-
-
-def found(est: HBM) -> str:
-    """How many interactions stand out: one sentence."""
-    level, q = level_of(est), est._tests.q_values
-    passing = np.diff(est.model_.packed.indptr)[q <= level]
-    if not len(passing):
-        return f"No interaction stands out from chance at false-discovery rate {level:g}."
-    verb = "stands" if len(passing) == 1 else "stand"
-    return f"{counts(passing)} {verb} out from chance at false-discovery rate {level:g}."
-
-
-def caveats(est: HBM) -> list[str]:
-    """How far to trust the fit: sentences, the most serious first."""
-    sentences = [] if est.converged_ else [f"The fit did not converge: {est._result.status}"]
-    return [*sentences, _capital(est.trust_.message), *(_capital(note) for note in est._result.notes)]
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
-
-
-def signed(x: float) -> str:
+def signed(x: float, digits: int = 3) -> str:
     """+0.123, −0.123: with a true minus sign, so that columns of figures line up."""
-    return f"{x:+.3f}".replace("-", "−")
+    return f"{x:+.{digits}f}".replace("-", "−")
 
 
 def small(p: float) -> str:
@@ -183,7 +111,89 @@ def small(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
 
 
+def percent(share: float) -> str:
+    """12.5 %, 0.03 %."""
+    return f"{100 * share:.1f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.2g} %"
+
+
+# ---------------------------------------------------------------------- variables
+
+
+def kind(alphabet: Alphabet) -> str:
+    """numeric or nominal."""
+    return "nominal" if alphabet.is_nominal else "numeric"
+
+
+def values(alphabet: Alphabet, most: int = 8) -> str:
+    """The values of a variable, in words."""
+    if alphabet.kind == "real":
+        return "real numbers"
+    if alphabet.kind == "interval":
+        return f"numbers from {alphabet.bounds[0]:g} to {alphabet.bounds[1]:g}"
+    listed = [value_name(x) for x in alphabet.values.tolist()]  # type: ignore[union-attr]
+    if len(listed) > most:
+        listed = [listed[0], listed[1], "…", listed[-1]]
+    return f"{'labels' if alphabet.is_nominal else 'values'} {', '.join(listed)}"
+
+
+def all_values(space: Space) -> str:
+    """The values of all variables, in words: listed if all have the same, else counted."""
+    if space.alphabet is not None:
+        return values(space.alphabet)
+    parts = []
+    for nominal, word, noun in ((False, "numeric", "value"), (True, "nominal", "label")):
+        mine = [a for a in space.alphabets if a.is_nominal == nominal]
+        sizes = [a.size for a in mine if a.is_finite]
+        if mine:
+            listed = f" with {sizes_(sizes)} {noun}s" if len(sizes) == len(mine) else ""
+            parts.append(f"{len(mine):,} {word}{listed}")
+    return joined(parts)
+
+
+def sizes_(sizes: Sequence[int]) -> str:
+    """2, or 2 to 6."""
+    low, high = min(sizes), max(sizes)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+# ---------------------------------------------------------------------- a fit
+
+
+def level_of(est: HBM) -> float:
+    """The false-discovery rate at which interactions are said to stand out."""
+    return DEFAULT_FDR if est.fdr is None else float(est.fdr)
+
+
+def fitted(est: HBM) -> str:
+    """What was fitted, and how: one sentence."""
+    how = METHODS.get(est.result_.method, est.result_.method)
+    considered = len(est.tests_.considered)
+    chosen = "" if est.fdr is None else f", chosen among {considered:,} by tests at false-discovery rate {est.fdr:g}"
+    return f"{counts(est.result_.terms.order)} fitted by {how}{chosen}."
+
+
+def found(est: HBM) -> str:
+    """How many interactions stand out: one sentence."""
+    level = level_of(est)
+    passing = est.result_.terms.order[est.tests_.q_values <= level]
+    if not len(passing):
+        return f"No interaction stands out from chance at false-discovery rate {level:g}."
+    verb = "stands" if len(passing) == 1 else "stand"
+    return f"{counts(passing)} {verb} out from chance at false-discovery rate {level:g}."
+
+
+def caveats(est: HBM) -> list[str]:
+    """How far to trust the fit: sentences, the most serious first."""
+    sentences = [] if est.converged_ else [f"The fit did not converge: {est.result_.status}"]
+    return [*sentences, *map(capital, [est.trust_.message, *est.result_.notes])]
+
+
+def capital(sentence: str) -> str:
+    """A sentence with a capital letter."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def describe(model: BoltzmannMachine) -> str:
     """A model in one sentence."""
-    order = np.diff(model.packed.indptr)
-    return f"{counted(model.n_features, 'variable')} ({values(model.alphabet)}), {counts(order)}."
+    variables = f"{counted(model.n_features, 'variable')} ({all_values(model.space)})"
+    return f"{variables}, {counts(model.terms.order)}."

@@ -1,0 +1,54 @@
+"""What the commands read and where they may write."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hbm_learn.io import models, tables
+from hbm_learn.model import BoltzmannMachine
+
+
+def read_table(args: Namespace) -> Any:
+    """The table of a command that has --na, --columns and --drop."""
+    return tables.choose_columns(tables.read(args.data, args.na), args.columns, args.drop)
+
+
+def load(path: str) -> tuple[BoltzmannMachine, list[str] | None]:
+    """A model, and the names of its variables if it was saved with them."""
+    return BoltzmannMachine.load(path), models.load_feature_names(path)
+
+
+def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str]) -> None:
+    """Refuse what would fail only after the work is done, and what would destroy a file that is read."""
+    taken = {Path(path).resolve(): "is read by this command" for path in inputs}
+    for output in filter(None, outputs):
+        path = Path(output)
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise ValueError(f"{output}: no file can be written there; make the folder first.")
+        if path.resolve() in taken:
+            raise ValueError(f"{output}: it {taken[path.resolve()]}, and would be overwritten; give another name.")
+        taken[path.resolve()] = "is written by another option"
+
+
+def known_columns(members: Sequence[str], X: Any) -> list[str | int]:
+    """Members that are no names, and are digits, are numbers of columns."""
+    names = tables.names_of(X) or []
+    return [int(member) if member.isdigit() and member not in names else member for member in members]
+
+
+def categorical_features(chosen: Any, X: Any) -> Any:
+    """What --categorical means for a table: the columns named there, and those of text, which can be nothing else."""
+    if not isinstance(chosen, list):
+        return chosen
+    named = known_columns(chosen, X)
+    if not hasattr(X, "dtypes"):
+        return named
+    from pandas.api.types import is_numeric_dtype
+
+    text = [
+        name for name, dtype in X.dtypes.items() if not (is_numeric_dtype(dtype) or getattr(dtype, "ordered", False))
+    ]
+    return [*named, *(name for name in text if name not in named)]
