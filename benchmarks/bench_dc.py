@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from hbm_learn import BoltzmannMachine, datasets
 from hbm_learn.inference import infer
-from hbm_learn.inference.dc_equations import spd_inverse
+from hbm_learn.linalg import spd_inverse
 
 TOL = 1e-10
 MAX_ITER = 2000

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hbm_learn import HBM, BoltzmannMachine, datasets, sample
+from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.states import StateTable
 
 N = 12
@@ -54,6 +55,11 @@ class Cell:
         self.squares[method] += float(((est.h_ - model.h) ** 2).sum() + ((est.weights_ - model.weights) ** 2).sum())
 
 
+def parameters(model: BoltzmannMachine) -> Parameters:
+    """θ = (h, J) of spins, in the user's coding."""
+    return Parameters(model.space, model.columns, "free", [np.full(2, 0.5)] * model.n_features)
+
+
 def measure(beta: float, beta3: float, n_samples: int, n_sets: int, methods: tuple[str, ...] = METHODS) -> Cell:
     """``n_sets`` data sets of one setting, each from its own model."""
     cell = Cell()
@@ -61,7 +67,7 @@ def measure(beta: float, beta3: float, n_samples: int, n_sets: int, methods: tup
         model = datasets.make_random(N, {2: beta / N**0.5, 3: beta3 / N}, 0.1, random_state=[seed, int(100 * beta)])
         X = sample(model, n_samples, "exact", random_state=[seed, n_samples])
         cell.size += float((model.h**2).sum() + (model.weights**2).sum())
-        cell.bound += float(np.trace(np.linalg.inv(StateTable(model).fisher(model.packed)))) / n_samples
+        cell.bound += float(np.trace(np.linalg.inv(StateTable(model).fisher(parameters(model))))) / n_samples
         for method in methods:
             cell.add(method, X, model)
     return cell

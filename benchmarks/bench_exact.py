@@ -16,7 +16,8 @@ import numpy as np
 
 from hbm_learn import BoltzmannMachine, Interactions
 from hbm_learn.inference import infer
-from hbm_learn.inference.exact import StateTable
+from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.states import StateTable
 
 
 def random_model(n, alphabet=(-1, 1)):
@@ -38,11 +39,11 @@ def best_time(function, repeats):
 def feature_matrix(model):
     n = model.n_features
     X = 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1) - 1.0
-    features = np.empty((2**n, n + len(model.packed)))
+    features = np.empty((2**n, n + len(model.columns)))
     features[:, :n] = X
-    for k in model.packed.orders:
-        where = model.packed.slice(k)
-        block = model.packed.block(k)
+    for k in model.columns.orders:
+        where = model.columns.slice(k)
+        block = model.columns.block(k)
         out = features[:, n + where.start : n + where.stop]
         out[:] = X[:, block[:, 0]]
         for j in range(1, k):
@@ -59,6 +60,12 @@ def moments_by_products(features, theta):
     return peak + np.log(z), p @ features
 
 
+def parameters(model, columns=None):
+    """θ = (own, J) of a model, in its own gauge."""
+    even = [np.full(q, 1.0 / q) for q in model.space.sizes]
+    return Parameters(model.space, model.columns if columns is None else columns, "quadratic", even)
+
+
 def against_features(n=16):
     model = random_model(n)
     theta = np.concatenate([model.h, model.weights])
@@ -66,7 +73,7 @@ def against_features(n=16):
     build, features = best_time(lambda: feature_matrix(model), 3)
     products, (log_z, moments) = best_time(lambda: moments_by_products(features, theta), 5)
     ours, result = best_time(lambda: infer(model, method="exact"), 20)
-    table, _ = best_time(lambda: StateTable(model).statistics(model.packed), 20)
+    table, _ = best_time(lambda: StateTable(model).statistics(parameters(model)), 20)
     error = np.abs(np.concatenate([result.m, result.interaction_moments]) - moments).max()
     print(f"n = {n}, order 3, P = {len(theta)} parameters; largest difference of a moment {error:.1e}, "
           f"of ln Z {abs(log_z - result.log_partition):.1e}")  # fmt: skip
@@ -90,11 +97,13 @@ def one_size(n, alphabet):
     """Whole inference at one size, in this process, with the peak resident memory of it."""
     model = random_model(n, alphabet)
     infer(random_model(4, alphabet), method="exact")
-    StateTable(random_model(4, alphabet)).fisher(random_model(4).packed)
+    small = random_model(4, alphabet)
+    StateTable(small).fisher(parameters(small))
     seconds, _ = best_time(lambda: infer(model, method="exact"), 3)
     table = StateTable(model)
-    table.fisher(Interactions.upto(2, n))  # the transform, apart
-    fisher, F = best_time(lambda: table.fisher(model.packed), 3)
+    pairs = Interactions.upto(2, n)
+    table.fisher(parameters(model, pairs))  # the transform, apart
+    fisher, F = best_time(lambda: table.fisher(parameters(model)), 3)
     peak = peak_memory()
     print(f"{n:>4}  {alphabet!s:14}{len(alphabet) ** n:>12,}{1e3 * seconds:>13.1f} ms{1e3 * fisher:>11.1f} ms"
           f"{len(F):>8}{peak:>9.2f} GiB", flush=True)  # fmt: skip

@@ -36,8 +36,8 @@ def triplet_model(n: int, n_triplets: int, seed: int = 0) -> BoltzmannMachine:
 
 def by_site(model: BoltzmannMachine) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each site, the (D, 2) other members of its triplets, and their couplings."""
-    site_ptr, which = model.packed.incidence
-    block = model.packed.block(3)
+    site_ptr, which = model.columns.incidence
+    block = model.columns.block(3)
     out = []
     for i in range(model.n_features):
         mine = which[site_ptr[i] : site_ptr[i + 1]]

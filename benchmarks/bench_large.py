@@ -25,7 +25,7 @@ def row(name: str, est: HBM, truth: BoltzmannMachine, X: np.ndarray) -> None:
     seconds = time.perf_counter() - start
     columns: list[Any] = []
     for k in (2, 3):
-        where = truth.packed.slice(k)
+        where = truth.columns.slice(k)
         J, error = truth.weights[where], (est.weights_ - truth.weights)[where]
         columns += [
             1.0 / (est.alpha_[k] * np.mean(J**2)),

@@ -25,6 +25,7 @@ from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.composite import pseudolikelihood
 from hbm_learn.inversion.likelihood import fit as likelihood
 from hbm_learn.inversion.likelihood.target import Target
+from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.states import StateTable
 
@@ -47,8 +48,8 @@ def lbfgs(target: Target, theta: np.ndarray) -> Any:
     """scipy's answer, and the table evaluations it took."""
 
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        table = StateTable(target.model(theta))
-        gradient = table.statistics(target.interactions) + target.ridge * theta - target.t
+        table = StateTable(target.parameters.model(theta))
+        gradient = table.statistics(target.parameters) + target.ridge * theta - target.t
         return table.log_partition - theta @ (target.t - 0.5 * target.ridge * theta), gradient
 
     options = {"maxiter": 2000, "maxfun": 4000, "gtol": 1e-7, "ftol": 0.0}
@@ -60,10 +61,11 @@ def exact() -> None:
     for n, order, M, beta in CASES:
         model = datasets.make_random(n, {k: beta / n ** ((k - 1) / 2) for k in range(2, order + 1)}, random_state=1)
         moments = Moments.from_samples(sample(model, M, "exact", random_state=2), order, (-1, 1))
-        start = diagonal.invert(moments, model.packed).model
-        seconds, result = timed(lambda m=moments, p=model.packed, s=start: likelihood.fit(m, p, s, UNIT))
-        target = Target.of(moments, model.packed, UNIT)
-        plain, found = timed(lambda t=target, s=start: lbfgs(t, t.parameters(s)), 1)
+        theta = Parameters(moments.space, model.columns, "free", moments.frequencies)
+        start = theta.pack(diagonal.invert(moments, model.columns).model)
+        seconds, result = timed(lambda m=moments, p=theta, s=start: likelihood.fit(m, p, s, UNIT))
+        target = Target.of(moments, theta, UNIT)
+        plain, found = timed(lambda t=target, s=start: lbfgs(t, s), 1)
         print(
             f"{n:3d} {order:5d} {len(target.t):5d} {M:7d} {result.n_iter:6d} {result.residual:10.1e} {seconds:8.3f}"
             f"   {found.nfev:14d} {plain:8.3f} {plain / seconds:7.1f}",
@@ -75,17 +77,18 @@ def gibbs() -> None:
     model = datasets.make_planted(50, {3: 200}, (0.05, 0.2), beta=0.5, random_state=0)
     X = sample(model, 20_000, "gibbs", random_state=1, n_chains=2000)
     moments = Moments.from_samples(X, 3, (-1, 1))
-    start = diagonal.invert(moments, model.packed).model
-    samples = Samples.check(X, (-1, 1))
+    theta = Parameters(moments.space, model.columns, "free", moments.frequencies)
+    closed = diagonal.invert(moments, model.columns).model
+    start, samples = theta.pack(closed), Samples.check(X, (-1, 1))
     runs: dict[str, Callable[[], Any]] = {
-        "pseudolikelihood": lambda: pseudolikelihood.fit(samples, model.packed, start, UNIT),
-        "likelihood": lambda: likelihood.fit(moments, model.packed, start, UNIT, random_state=0),
+        "pseudolikelihood": lambda: pseudolikelihood.prepare(samples, theta).fit(UNIT, start),
+        "likelihood": lambda: likelihood.fit(moments, theta, start, UNIT, random_state=0),
     }
-    print(f"n = 50, {len(model.weights)} couplings, M = 20000: closed form error {error(start, model):.4f}")
+    print(f"n = 50, {len(model.weights)} couplings, M = 20000: closed form error {error(closed, model):.4f}")
     reference = None
     for name, run in runs.items():
         seconds, result = timed(run, 1)
-        found = error(result.model, model)
+        found = error(theta.model(result.theta), model)
         reference = found if reference is None else reference
         print(
             f"{name:>17}: error {found:.4f} ({found / reference:.3f} ×), {seconds:.1f} s; {result.status}", flush=True

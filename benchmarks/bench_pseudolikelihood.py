@@ -25,12 +25,13 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from hbm_learn import Moments, datasets, sample
+from hbm_learn import Interactions, Moments, datasets, invert, sample
 from hbm_learn._threads import blas_for
 from hbm_learn.data.samples import Samples
-from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.composite import pseudolikelihood, sandwich
+from hbm_learn.inversion.composite.fit import CompositeFit
 from hbm_learn.inversion.composite.objective import Objective
+from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.optimise.newton_cg import conjugate_gradients
 
@@ -41,6 +42,12 @@ def clock(function: Callable[[], Any]) -> tuple[Any, float, float]:
     wall, cpu = time.perf_counter(), time.process_time()
     out = function()
     return out, time.perf_counter() - wall, time.process_time() - cpu
+
+
+def prepare(samples: Samples, columns: Interactions, dtype: Any = None) -> CompositeFit:
+    """θ = (h, J), in the user's coding."""
+    parameters = Parameters(samples.space, columns, "free", samples.frequencies)
+    return pseudolikelihood.prepare(samples, parameters, dtype=dtype)
 
 
 def row(name: str, wall: float, cpu: float, reference: tuple[float, float], note: str = "") -> None:
@@ -67,8 +74,8 @@ def pairwise(n: int, M: int) -> None:
 
     def ours(tol: float) -> Any:
         samples = Samples.check(X, (-1, 1))
-        start = diagonal.invert(Moments.from_samples(samples, order=2), model.packed, 0.0)
-        return pseudolikelihood.fit(samples, model.packed, start.model, FLAT, tol=tol)
+        start = invert(Moments.from_samples(samples, order=2), model.columns, alpha=0.0)
+        return prepare(samples, model.columns).fit(FLAT, start.model, tol=tol)
 
     ours(0.01)  # compile
     for tol in (0.01, 1e-8):
@@ -79,14 +86,14 @@ def pairwise(n: int, M: int) -> None:
     answers = {
         "pseudolm": (np.diag(peer), peer[upper]),
         "pseudolm's exact optimum": (np.diag(averaged), averaged[upper]),
-        "joint optimum, ours": (result.model.h, result.model.weights),
+        "joint optimum, ours": (result.theta[:n], result.weights),
     }
-    composite = pseudolikelihood.prepare(Samples.check(X, (-1, 1)), model.packed, dtype=float).composite
+    composite = prepare(Samples.check(X, (-1, 1)), model.columns, dtype=float).composite
     objective = Objective(composite, np.zeros(composite.n_params))
     print(f"  {'':<44} {'−ln PL / M':>12}   |J − pseudolm's exact optimum|, at most, and rms in standard errors")
     for name, (h, J) in answers.items():
         gap = np.abs(J - averaged[upper])
-        rms = np.sqrt(np.mean((gap / result.standard_errors) ** 2))
+        rms = np.sqrt(np.mean(gap**2 / result.posterior[n:]))
         value = objective.value_gradient(np.concatenate([h, J]))[0]
         print(f"  {name:<44} {value:12.8f}   {gap.max():.1e}  {rms:.1e}")
 
@@ -107,11 +114,12 @@ def triplets(n: int, M: int, beta: float) -> None:
     model = datasets.make_random(n, {2: beta / np.sqrt(n), 3: beta / n}, random_state=0)
     samples = Samples.check(np.asarray(sample(model, M, random_state=1)), (-1, 1))
     start, closed_wall, closed_cpu = clock(
-        lambda: diagonal.invert(Moments.from_samples(samples, order=3), model.packed, 0.0)
+        lambda: invert(Moments.from_samples(samples, order=3), model.columns, alpha=0.0)
     )
-    fit = pseudolikelihood.prepare(samples, model.packed)
+    fit = prepare(samples, model.columns)
     composite = fit.composite
-    fit.composite.sums(composite.pack(start.model))  # compile
+    first = composite.parameters.pack(start.model)
+    composite.sums(first)  # compile
     flops = 4.0 * n * composite.map.n_monomials * M
     header(f"pairs and triplets, β = {beta}, n = {n}, M = {M}, {composite.n_params} parameters; ratios to L-BFGS")
     typical = composite.n_params / M
@@ -133,7 +141,7 @@ def triplets(n: int, M: int, beta: float) -> None:
     peers = (
         ("L-BFGS, scipy's defaults, from zero", zero, {}),
         ("L-BFGS, stopped early, from zero", zero, early),
-        ("L-BFGS, stopped early, from the closed form", composite.pack(start.model), early),
+        ("L-BFGS, stopped early, from the closed form", first, early),
     )
     reference = (np.inf, np.inf)
     for name, theta, options in peers:
@@ -152,16 +160,16 @@ def triplets(n: int, M: int, beta: float) -> None:
         return out
 
     sandwich.errors = counted  # type: ignore[assignment]
-    runs = [clock(lambda: fit.fit(FLAT, start.model)) for _ in range(5)]
+    runs = [clock(lambda: fit.fit(FLAT, first)) for _ in range(5)]
     sandwich.errors = errors
     result = runs[0][0]
     whole = np.array([run[1:] for run in runs])
     note = f"{passes[0]:.1f} passes to fit, {passes[1] - passes[0]:.1f} for errors; "
-    note += f"decrement {decrement(composite.pack(result.model)):.1e} p/M"
+    note += f"decrement {decrement(result.theta):.1e} p/M"
     row("fit from the closed form, with errors", *np.median(whole, axis=0), reference, note)
     row("  the fit alone", *np.median(whole - times, axis=0), reference)
     row("  closed form and moments", closed_wall, closed_cpu, reference)
-    _, wall, cpu = clock(lambda: composite.sums(composite.pack(result.model)))
+    _, wall, cpu = clock(lambda: composite.sums(result.theta))
     row("one pass", wall, cpu, reference, f"{flops / 1e9:.1f} Gflop, {flops / cpu / 1e9:.0f} Gflop/s of CPU")
 
 

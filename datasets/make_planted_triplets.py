@@ -23,7 +23,7 @@ COUNTS = {2: 20, 3: 12}
 def planted_model() -> BoltzmannMachine:
     """The truth, rounded to three decimals so that the file says exactly what was sampled."""
     model = datasets.make_planted(N_FEATURES, COUNTS, strength=(0.1, 0.3), h_std=0.1, random_state=SEED)
-    return BoltzmannMachine.from_packed(model.h.round(3), model.packed, model.weights.round(3))
+    return BoltzmannMachine.from_packed(model.h.round(3), model.columns, model.weights.round(3))
 
 
 def write(folder: Path) -> None:

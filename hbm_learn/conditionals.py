@@ -107,7 +107,8 @@ def condition(model: BoltzmannMachine, codes: np.ndarray, hidden: np.ndarray) ->
     row[:, hidden] = 0
     kept = _kept_parts(model, inside, space.columns(row)[0])
     single = np.bincount(kept[1][0].ravel(), kept[1][1], minlength=part.n_columns) if 1 in kept else 0.0
-    blocks, weights = [], [np.zeros(0)]
+    blocks: list[np.ndarray] = []
+    weights: list[np.ndarray] = [np.zeros(0)]
     for size in sorted(set(kept) - {1}):
         rows, values = kept[size]
         distinct, which = np.unique(rows, axis=0, return_inverse=True)
@@ -225,11 +226,11 @@ def _approximate(model: BoltzmannMachine, codes: np.ndarray, hidden: np.ndarray)
     out: list[np.ndarray] = []
     for i, functions in enumerate(space.functions):
         mine = slice(space.column_ptr[i], space.column_ptr[i + 1])
-        delta = functions - phi[mine]  # type: ignore[operator]
-        exponent = model.own[i] + functions @ fields[mine]  # type: ignore[operator]
+        delta = functions - phi[mine]
+        exponent = model.own[i] + functions @ fields[mine]
         out.append(softmax(exponent + 0.5 * ((delta @ spread[mine, mine]) * delta).sum(axis=1)))
     for i, p in zip(hidden, result.probabilities):
-        out[i] = p  # type: ignore[call-overload]
+        out[i] = np.asarray(p)
     return out
 
 

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from math import comb
 from typing import Any
 
+import numpy as np
+
 from hbm_learn._validation import check_integer
+from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import Space
 from hbm_learn.terms import all_terms, columns_of
@@ -57,3 +60,32 @@ def considered_columns(interactions: Any, order: int, space: Space, names: Seque
     if given.order > order:
         raise ValueError(f"interactions has one of order {given.order}, but order={order!r}: raise `order`.")
     return given
+
+
+def require_variation(moments: Moments) -> None:
+    """Refuse, by name, columns that are constant and labels that never occur: their weights would be infinite."""
+    space, names = moments.space, moments.feature_names
+
+    def label(i: int) -> str:
+        return str(i) if names is None else repr(names[i])
+
+    constant = np.unique(space.site[~(np.diag(moments.covariance) > 0)])
+    if constant.size:
+        labels = ", ".join(label(int(i)) for i in constant[:10])
+        more = f" and {constant.size - 10} more" if constant.size > 10 else ""
+        if moments.n_samples <= 1:
+            raise ValueError(f"only 1 sample (n_samples = {moments.n_samples:g}): nothing varies; give more rows.")
+        raise ValueError(
+            f"column {labels}{more} is constant, so that its field would be infinite: drop it (for instance with "
+            f"sklearn.feature_selection.VarianceThreshold), or give more samples (n_samples = {moments.n_samples:g})."
+        )
+    for i, alphabet in enumerate(space.alphabets):
+        if not alphabet.is_finite:
+            continue
+        unseen = np.flatnonzero(moments.frequencies[i] <= 0)
+        if unseen.size and (alphabet.is_nominal or alphabet.size - unseen.size <= np.diff(space.column_ptr)[i]):
+            value = alphabet.values[unseen[0]]  # type: ignore[index]
+            raise ValueError(
+                f"column {label(i)} never has the value {value!r}, whose weight would be infinite: leave it out of "
+                "alphabet=…, or give more samples."
+            )

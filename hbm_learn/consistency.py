@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from hbm_learn.blocks import Blocks, each, symmetric, transpose
+from hbm_learn.linalg import spd_inverse
 from hbm_learn.space import Space
 
 _TOL = 1e-13
@@ -93,22 +93,6 @@ def solve_scalar(A: np.ndarray, V: np.ndarray, guess: np.ndarray) -> Consistent:
 
 def _inverse(lam: np.ndarray, coupling: np.ndarray) -> tuple[np.ndarray | None, float]:
     return spd_inverse(np.diag(1.0 + lam) - coupling)
-
-
-def spd_inverse(matrix: np.ndarray) -> tuple[np.ndarray | None, float]:
-    """(inverse, ln det) of a symmetric matrix by Cholesky, n³ flops; (None, nan) if it is not positive definite.
-
-    The matrix is overwritten.
-    """
-    factor, info = dpotrf(matrix.T, lower=1, overwrite_a=True, clean=0)
-    if info:
-        return None, np.nan
-    log_det = 2.0 * float(np.log(np.diagonal(factor)).sum())
-    inverse = np.tril(dpotri(factor, lower=1, overwrite_c=True)[0])
-    diagonal = np.diagonal(inverse).copy()
-    inverse = inverse + inverse.T
-    inverse.flat[:: len(inverse) + 1] = diagonal
-    return inverse, log_det
 
 
 # ---------------------------------------------------------------------- several columns at a site

@@ -57,8 +57,7 @@ def _coefficients(
         yield tuple(choice[0] for choice in choices), float(J)
         return
     for axis, i in enumerate(sites):
-        table = space.functions[i]
-        basis = np.column_stack([np.ones(len(table)), table])  # type: ignore[arg-type]
+        basis = np.column_stack([np.ones(space.sizes[i]), np.asarray(space.functions[i])])
         J = np.moveaxis(np.tensordot(np.linalg.inv(basis), J, axes=(1, axis)), 0, axis)
     scale = float(np.abs(J).max())
     # Along each axis of J now: the average, then the columns. One part for each choice of members averaged over.
@@ -132,7 +131,7 @@ def table(terms: Terms, weights: np.ndarray, r: int) -> Any:
     within = columns.members[columns.indptr[where][:, None] + nominal] - space.column_ptr[sites]
     J[tuple(within.T)] = weights[where]
     for axis, i in enumerate(sites):
-        J = np.moveaxis(np.tensordot(space.functions[i], J, axes=(1, axis)), 0, axis)  # type: ignore[arg-type]
+        J = np.moveaxis(np.tensordot(np.asarray(space.functions[i]), J, axes=(1, axis)), 0, axis)
     return J
 
 

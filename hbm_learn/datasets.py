@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import csv
 import json
-import sysconfig
 from collections.abc import Mapping
-from itertools import product
-from math import comb, factorial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from hbm_learn.interactions import Interactions, check_count
+from hbm_learn.alphabet import Nominal
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.random_models import (
+    make_curie_weiss,
+    make_lattice,
+    make_mixed,
+    make_planted,
+    make_potts,
+    make_pspin,
+    make_random,
+    make_sk,
+    make_takahashi,
+)
 
 __all__ = [
+    "load_planted_survey",
     "load_planted_triplets",
     "make_curie_weiss",
     "make_lattice",
+    "make_mixed",
     "make_planted",
+    "make_potts",
     "make_pspin",
     "make_random",
     "make_sk",
@@ -29,151 +41,53 @@ __all__ = [
 ]
 
 
-def make_takahashi(
-    sigma: float, j3: float = 0.001, n: int = 10, alphabet: Any = (-1, 1), random_state: Any = None
-) -> BoltzmannMachine:
-    """The paper's random instance (Eq. energy_higher-order_for_experiment).
-
-    h ~ N(0, 0.1²), J_ij ~ N(0, variance σ²/√n), every triplet at ``j3``, d = 0.01.
-    """
-    rng = np.random.default_rng(random_state)
-    interactions = Interactions.upto(3 if j3 else 2, n)
-    weights = np.full(len(interactions), float(j3))
-    pairs = interactions.slice(2)
-    h = rng.normal(0.0, 0.1, n)
-    weights[pairs] = rng.normal(0.0, sigma / n**0.25, comb(n, 2))
-    return BoltzmannMachine.from_packed(h, interactions, weights, 0.01, alphabet)
-
-
-def make_sk(
-    n: int, beta: float = 1.0, h_std: float = 0.0, alphabet: Any = (-1, 1), random_state: Any = None
-) -> BoltzmannMachine:
-    """Sherrington–Kirkpatrick: J_ij ~ N(0, β²/n), h ~ N(0, h_std²). Its transition is at β = 1 on {-1, 1}."""
-    return make_random(n, {2: beta / np.sqrt(n)}, h_std, alphabet, random_state)
-
-
-def make_pspin(
-    n: int, p: int = 3, J: float = 1.0, h_std: float = 0.0, alphabet: Any = (-1, 1), random_state: Any = None
-) -> BoltzmannMachine:
-    """p-spin model, scaled as in the paper: J_μ has variance J² p!/(2n^(p−1)) (Eq. gaussian_assumption_p_spin)."""
-    return make_random(n, {p: J * np.sqrt(factorial(p) / (2.0 * n ** (p - 1)))}, h_std, alphabet, random_state)
-
-
-def make_random(
-    n: int,
-    stds: Mapping[int, float],
-    h_std: float = 0.1,
-    alphabet: Any = (-1, 1),
-    random_state: Any = None,
-    d: float = 0.0,
-) -> BoltzmannMachine:
-    """All interactions of the given orders, J_μ ~ N(0, stds[|μ|]²), h ~ N(0, h_std²)."""
-    rng = np.random.default_rng(random_state)
-    check_count({k: comb(n, k) for k in stds}, n)
-    everything = Interactions.upto(max(stds), n)
-    interactions = Interactions.from_blocks([everything.block(k) for k in sorted(stds)], n)
-    h = rng.normal(0.0, h_std, n) if h_std else np.zeros(n)
-    weights = np.concatenate([rng.normal(0.0, stds[k], comb(n, k)) for k in sorted(stds)])
-    return BoltzmannMachine.from_packed(h, interactions, weights, d, alphabet)
-
-
-def make_planted(
-    n: int,
-    counts: Mapping[int, int],
-    strength: tuple[float, float] = (0.1, 0.3),
-    h_std: float = 0.1,
-    beta: float = 0.0,
-    alphabet: Any = (-1, 1),
-    random_state: Any = None,
-    d: float = 0.0,
-) -> BoltzmannMachine:
-    """A sparse random hypergraph: counts[k] interactions of order k, |J_μ| uniform in ``strength``, random signs.
-
-    With ``beta`` > 0, every pair also has an SK coupling of standard deviation β/√n as a background.
-    """
-    rng = np.random.default_rng(random_state)
-    h = rng.normal(0.0, h_std, n) if h_std else np.zeros(n)
-    couplings: dict[tuple[int, ...], float] = {}
-    if beta:
-        pairs = Interactions.upto(2, n)
-        couplings.update(zip(pairs.tuples, rng.normal(0.0, beta / np.sqrt(n), len(pairs)).tolist()))
-    for k, count in sorted(counts.items()):
-        if not 2 <= k <= n or count > comb(n, k):
-            raise ValueError(f"counts={{{k}: {count}}}: {n} variables have {comb(n, k)} interactions of order {k} ≥ 2.")
-        chosen: set[tuple[int, ...]] = set()
-        while len(chosen) < count:
-            chosen.add(tuple(sorted(rng.choice(n, k, replace=False).tolist())))
-        for mu in sorted(chosen):
-            couplings[mu] = couplings.get(mu, 0.0) + float(rng.choice([-1, 1]) * rng.uniform(*strength))
-    return BoltzmannMachine(h, couplings, d, alphabet)
-
-
-def make_lattice(
-    shape: tuple[int, ...],
-    J: float = 1.0,
-    negative: float = 0.5,
-    h_std: float = 0.0,
-    periodic: bool = True,
-    alphabet: Any = (-1, 1),
-    random_state: Any = None,
-) -> BoltzmannMachine:
-    """±J model on a hypercubic lattice: nearest neighbours at ±J, the minus sign with probability ``negative``."""
-    rng = np.random.default_rng(random_state)
-    index = np.arange(int(np.prod(shape))).reshape(shape)
-    edges: set[tuple[int, int]] = set()
-    for site in product(*map(range, shape)):
-        for axis, length in enumerate(shape):
-            neighbour = list(site)
-            neighbour[axis] += 1
-            if neighbour[axis] == length:
-                if not periodic or length <= 2:
-                    continue
-                neighbour[axis] = 0
-            a, b = int(index[site]), int(index[tuple(neighbour)])
-            edges.add((min(a, b), max(a, b)))
-    ordered = sorted(edges)
-    signs = np.where(rng.random(len(ordered)) < negative, -1.0, 1.0)
-    h = rng.normal(0.0, h_std, index.size) if h_std else np.zeros(index.size)
-    return BoltzmannMachine(h, dict(zip(ordered, (J * signs).tolist())), alphabet=alphabet)
-
-
-def make_curie_weiss(
-    n: int, strengths: Mapping[int, float], h: float = 0.0, alphabet: Any = (-1, 1), d: float = 0.0
-) -> BoltzmannMachine:
-    """Tensor Curie–Weiss: J_μ = strengths[k] · k!/n^(k−1) for every μ of order k.
-
-    In the magnetisation M per site, −H/n → h M + Σ_k strengths[k] M^k.
-    """
-    check_count({k: comb(n, k) for k in strengths}, n)
-    everything = Interactions.upto(max(strengths), n)
-    interactions = Interactions.from_blocks([everything.block(k) for k in sorted(strengths)], n)
-    weights = np.concatenate(
-        [np.full(comb(n, k), strengths[k] * factorial(k) / n ** (k - 1)) for k in sorted(strengths)]
-    )
-    return BoltzmannMachine.from_packed(np.full(n, float(h)), interactions, weights, d, alphabet)
-
-
 def load_planted_triplets() -> Bunch:
-    """Samples of a planted model with pairs and triplets, and the model that made them.
+    """10,000 samples of 20 spins, from a model with 20 pairs and 12 triplets, and that model.
 
     Returns
     -------
-    Bunch with data (10000, 20) of ±1, feature_names, and model (the truth).
+    Bunch
+        With data (10000, 20) of ±1, feature_names, and model (the truth).
     """
-    folder = _data_folder()
-    with open(folder / "planted_triplets.csv", newline="") as file:
+    with _shipped("planted_triplets.csv").open(newline="") as file:
         reader = csv.reader(file)
         names = next(reader)
         data = np.array([[int(value) for value in row] for row in reader])
-    truth = json.loads((folder / "planted_triplets_truth.json").read_text())
+    truth = json.loads(_shipped("planted_triplets_truth.json").read_text())
     couplings = {tuple(names.index(name) for name in key.split("*")): J for key, J in truth["couplings"].items()}
     model = BoltzmannMachine([truth["h"][name] for name in names], couplings, alphabet=truth["alphabet"])
     return Bunch(data=data, feature_names=names, model=model)
 
 
-def _data_folder() -> Path:
-    """datasets/ of the checkout, or where the wheel put it."""
-    checkout = Path(__file__).resolve().parents[1] / "datasets"
-    if (checkout / "planted_triplets.csv").exists():
-        return checkout
-    return Path(sysconfig.get_path("data")) / "share" / "hbm_learn" / "datasets"
+def load_planted_survey() -> Bunch:
+    """A simulated survey: twelve variables of different kinds, drawn from a model with pairs and two triplets.
+
+    Returns
+    -------
+    Bunch
+        With data (a pandas frame of 3000 rows and 12 columns: text, numbers, and 2 % of the cells missing),
+        feature_names, and model (the truth).
+    """
+    import pandas as pd
+
+    with _shipped("planted_survey.csv").open(encoding="utf-8") as file:
+        data = pd.read_csv(file)
+    truth = json.loads(_shipped("planted_survey_truth.json").read_text(encoding="utf-8"))
+    return Bunch(data=data, feature_names=list(truth["values"]), model=survey_model(truth))
+
+
+def survey_model(truth: Mapping[str, Any]) -> BoltzmannMachine:
+    """The model that a truth file describes by names: values, h, d, site and couplings."""
+    names = list(truth["values"])
+    alphabets = [Nominal(*values) if isinstance(values[0], str) else values for values in truth["values"].values()]
+    couplings = {tuple(names.index(name) for name in each["members"]): each["J"] for each in truth["couplings"]}
+    h, d = ([truth[part].get(name, 0.0) for name in names] for part in ("h", "d"))
+    return BoltzmannMachine(h, couplings, d, alphabets, [truth["site"].get(name) for name in names])
+
+
+def _shipped(name: str) -> Any:
+    """A file of datasets/: in the package where it is installed, beside it in a checkout that is not."""
+    try:
+        return files("hbm_learn.shipped") / name
+    except ModuleNotFoundError:
+        return Path(__file__).parents[1] / "datasets" / name

@@ -6,37 +6,25 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
+from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from hbm_learn import conditionals, inversion
-from hbm_learn.assessment import intervals, selection, summary
+from hbm_learn import inversion
+from hbm_learn.assessment import selection
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.assessment.trust import Trust
-from hbm_learn.considered import check_order, considered_columns, powers_needed
+from hbm_learn.considered import check_order, considered_columns, powers_needed, require_variation
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
-from hbm_learn.data.tables import complete_rows, like_input
-from hbm_learn.inference.log_partition import log_partition
+from hbm_learn.data.tables import complete_rows
+from hbm_learn.fitted import FittedMachine
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.prior import check_alpha
 from hbm_learn.inversion.result import InversionResult
-from hbm_learn.sampling import sample
 
 
-def _has_values(estimator: HBM) -> bool:
-    """predict_proba is there once a model on finite alphabets is fitted."""
-    if not hasattr(estimator, "model_"):
-        raise AttributeError("predict_proba is there after fit, if the alphabet is finite: call fit first.")
-    if not estimator.model_.space.is_finite:
-        raise AttributeError(f"{estimator.model_.space} has no list of values to give probabilities of.")
-    return True
-
-
-class HBM(DensityMixin, BaseEstimator):
+class HBM(FittedMachine, DensityMixin, BaseEstimator):
     """Higher-order Boltzmann machine learnt from a table of discrete variables.
 
     The model, and what a variable does by itself::
@@ -272,171 +260,6 @@ class HBM(DensityMixin, BaseEstimator):
             warnings.warn(trust.warning, UserWarning, stacklevel=4)
         return self
 
-    # ------------------------------------------------------------------ reading the fit
-
-    @property
-    def interactions_(self) -> list[tuple[int, ...]]:
-        """Sorted tuples, matching ``weights_``; made when asked for, as there may be a million."""
-        check_is_fitted(self)
-        return self.model_.interactions
-
-    def confidence_intervals(self, level: float = 0.95) -> np.ndarray:
-        """(p, 2) intervals of the couplings in the user's coding, matching ``weights_``.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            How often they hold the true coupling.
-        """
-        check_is_fitted(self)
-        return intervals.weight_intervals(self.result_, level)
-
-    def effect_intervals(self, level: float = 0.95) -> np.ndarray:
-        """(p, 2) intervals of the effects, matching ``effects_``.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            How often they hold the true effect.
-        """
-        check_is_fitted(self)
-        return intervals.effect_intervals(self.result_, level)
-
-    def to_frame(self, level: float = 0.95) -> Any:
-        """Everything about every interaction, as a pandas table with one row for each.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            Of the intervals.
-
-        Returns
-        -------
-        DataFrame
-            interaction: tuple of variables, a repeated member for a power. order: number of variables. weight,
-            standard_error: J in the user's coding. effect, effect_error: that of variables in units of their
-            standard deviations about their means. lower, upper: interval of the effect. z, df, p_value: of the
-            test that the effect is zero. q_value: share of false findings among all of that order at least as
-            sure. sign_rate: posterior probability that the effect has the other sign. n_effective: rows behind
-            it. selected: whether it is there by its own test (with ``fdr``, what is there only as a subset of
-            another is not).
-        """
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        return summary.frame(self.result_, self.tests_, self.moments_.n_samples, names, self.fdr, level)
-
-    def summary(self, most: int = 20, level: float = 0.95) -> summary.Summary:
-        """What was found, as text and as HTML: print it, or let a notebook show it.
-
-        Parameters
-        ----------
-        most : int, default=20
-            How many interactions, surest first.
-        level : float, default=0.95
-            Of the intervals.
-        """
-        check_is_fitted(self)
-        return summary.Summary.of(self, most, level)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        if not hasattr(self, "model_"):
-            return super()._repr_mimebundle_(**kwargs)
-        found = self.summary()
-        return {"text/plain": str(found), "text/html": found.html}
-
-    # ------------------------------------------------------------------ using the model
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """(N,) pseudo-log-likelihood Σ_i ln P(x_i | rest) of each row, in nats.
-
-        Parameters
-        ----------
-        X : (N, n) table
-            Rows without missing cells, of the columns and values that were fitted.
-        """
-        codes = self._codes(X)
-        return conditionals.log_conditionals(self.model_, codes).sum(axis=1)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean of ``score_samples``: tractable at any n.
-
-        Parameters
-        ----------
-        X : (N, n) table
-            Rows without missing cells.
-        y : object
-            Ignored.
-        """
-        return float(np.mean(self.score_samples(X)))
-
-    def log_likelihood(self, X: Any, method: str = "auto") -> float:
-        """Mean ln P(x), in nats.
-
-        Parameters
-        ----------
-        X : (N, n) table
-            Rows without missing cells.
-        method : {"auto", "exact", "dc", "ais"}, default="auto"
-            Where ln Z comes from: enumeration, mean field, or annealed importance sampling. "auto" is exact up to 2**24
-            states, and "ais" beyond.
-        """
-        codes = self._codes(X)
-        log_z = log_partition(self.model_, method, self.random_state)
-        return float(np.mean(-self.model_.energy_of_codes(codes)) - log_z)
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """(n_samples, n) samples of the fitted model, labels where columns are nominal.
-
-        They are exact up to 2**20 states, and from Gibbs chains beyond.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows.
-        random_state : int, Generator, RandomState or None, default=None
-            None takes that of the estimator.
-        """
-        check_is_fitted(self)
-        seed = self.random_state if random_state is None else random_state
-        return sample(self.model_, n_samples, random_state=seed)
-
-    def predict(self, X: Any) -> Any:
-        """X with each missing cell replaced by its most probable value given the row's observed entries.
-
-        Exact while a row's missing part has at most 4096 states; beyond that by the diagonal-consistent approximation
-        of the missing part given the observed one. On the real line, the conditional mean.
-
-        Parameters
-        ----------
-        X : (N, n) table
-            With missing cells.
-
-        Returns
-        -------
-        array or data frame
-            As X is one.
-        """
-        codes = self._codes(X, allow_nan=True)
-        return like_input(self.model_.space.decode(conditionals.fill_missing(self.model_, codes)), X)
-
-    @available_if(_has_values)
-    def predict_proba(self, X: Any) -> Any:
-        """P(x_i = value | the row's other observed entries), values in the order of their alphabet.
-
-        Parameters
-        ----------
-        X : (N, n) table
-            Cells may be missing.
-
-        Returns
-        -------
-        (N, n, q) array, or list of (N, q_i) arrays
-            One array where all columns have q values.
-        """
-        codes = self._codes(X, allow_nan=True)
-        found = conditionals.conditional_probabilities(self.model_, codes)
-        return np.stack(found, axis=1) if len({p.shape[1] for p in found}) == 1 else found
-
     # ------------------------------------------------------------------ checks
 
     def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> Samples:
@@ -444,7 +267,9 @@ class HBM(DensityMixin, BaseEstimator):
         X, sample_weight, n_dropped = complete_rows(X, sample_weight)
         if n_dropped:
             warnings.warn(
-                f"{n_dropped} rows of X contain missing values and are left out of the fit.", UserWarning, stacklevel=3
+                f"{n_dropped} row{'s' * (n_dropped > 1)} of X with missing values left out of the fit.",
+                UserWarning,
+                stacklevel=3,
             )
         if space is not None:
             return Samples.check(X, sample_weight=sample_weight, space=space)
@@ -456,21 +281,6 @@ class HBM(DensityMixin, BaseEstimator):
             powers=powers_needed(self.powers, self.interactions),
         )
 
-    def _check_features(self, X: Any) -> None:
-        _check_feature_names(self, X, reset=False)
-        shape = getattr(X, "shape", None) or np.shape(X)
-        if len(shape) == 2:
-            _check_n_features(self, np.empty((1, int(shape[1]))), reset=False)
-
-    def _codes(self, X: Any, allow_nan: bool = False) -> np.ndarray:
-        """(N, n) codes (values where they cannot be listed), checked against the fitted space."""
-        check_is_fitted(self)
-        if allow_nan and issparse(X):
-            raise ValueError("X is sparse, where what is not stored is 0 and not missing: give a dense array with NaN.")
-        self._check_features(X)
-        samples = Samples.check(X, space=self.model_.space, allow_nan=allow_nan)
-        return np.concatenate([block for block, _ in samples.blocks()])
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -478,32 +288,3 @@ class HBM(DensityMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def require_variation(moments: Moments) -> None:
-    """Refuse, by name, columns that are constant and labels that never occur: their weights would be infinite."""
-    space, names = moments.space, moments.feature_names
-
-    def label(i: int) -> str:
-        return str(i) if names is None else repr(names[i])
-
-    constant = np.unique(space.site[~(np.diag(moments.covariance) > 0)])
-    if constant.size:
-        labels = ", ".join(label(int(i)) for i in constant[:10])
-        more = f" and {constant.size - 10} more" if constant.size > 10 else ""
-        if moments.n_samples <= 1:
-            raise ValueError(f"only 1 sample (n_samples = {moments.n_samples:g}): nothing varies; give more rows.")
-        raise ValueError(
-            f"column {labels}{more} is constant, so that its field would be infinite: drop it (for instance with "
-            f"sklearn.feature_selection.VarianceThreshold), or give more samples (n_samples = {moments.n_samples:g})."
-        )
-    for i, alphabet in enumerate(space.alphabets):
-        if not alphabet.is_finite:
-            continue
-        unseen = np.flatnonzero(moments.frequencies[i] <= 0)
-        if unseen.size and (alphabet.is_nominal or alphabet.size - unseen.size <= np.diff(space.column_ptr)[i]):
-            value = alphabet.values[unseen[0]]  # type: ignore[index]
-            raise ValueError(
-                f"column {label(i)} never has the value {value!r}, whose weight would be infinite: leave it out of "
-                "alphabet=…, or give more samples."
-            )

@@ -10,8 +10,10 @@ import numpy as np
 from scipy import sparse
 from scipy.special import comb
 
+from hbm_learn.coupling_polynomial import CouplingPolynomial
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import Space
+from hbm_learn.terms import closure
 
 # (c (r,), R (r, r)) of each site: φ = c + ψ R
 Relation = list[tuple[np.ndarray, np.ndarray]]
@@ -50,6 +52,20 @@ def transfer(columns: Interactions, space: Space, relation: Relation) -> sparse.
         return sparse.csr_array((N + p, p))
     coordinates = (np.concatenate(rows), np.concatenate(cols))
     return sparse.csr_array((np.concatenate(values), coordinates), shape=(N + p, p))
+
+
+def transferred(
+    polynomial: CouplingPolynomial, space: Space, relation: Relation
+) -> tuple[Interactions, np.ndarray, np.ndarray]:
+    """The couplings in another gauge: the sets, closed where constants ask for it, (N,) what falls on single columns,
+    and J of the sets."""
+    columns = polynomial.columns
+    if any(np.any(c) for c, _ in relation):
+        columns = closure(columns, space)
+    weights = np.zeros(len(columns))
+    weights[columns.positions(polynomial.columns)] = polynomial.column_weights
+    image = transfer(columns, space, relation) @ weights
+    return columns, image[: space.n_columns], image[space.n_columns :].copy()
 
 
 def affine_maps(space: Space, target: Space) -> tuple[np.ndarray, np.ndarray]:

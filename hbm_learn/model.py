@@ -7,7 +7,7 @@ With one number x_i for each variable and φ = x, this is the paper's H = − Σ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from numbers import Real
 from os import PathLike
@@ -18,16 +18,16 @@ import numpy as np
 from hbm_learn import couplings as couplings_
 from hbm_learn import gauge
 from hbm_learn._kernels import polynomial
-from hbm_learn._threads import in_threads, row_parts
+from hbm_learn.coupling_polynomial import CouplingPolynomial
 from hbm_learn.couplings import finite_vector
 from hbm_learn.interactions import Interactions
 from hbm_learn.io import models as storage
 from hbm_learn.site_weights import SiteWeights, add_columns, add_single, check_sites, frozen, own_table, split_own
 from hbm_learn.space import Space
-from hbm_learn.terms import Terms, closure
+from hbm_learn.terms import Terms
 
 
-class BoltzmannMachine:
+class BoltzmannMachine(CouplingPolynomial):
     """A higher-order Boltzmann machine; immutable.
 
     Parameters
@@ -52,6 +52,8 @@ class BoltzmannMachine:
     ([(0, 1), (0, 1, 2)], 3)
     """
 
+    _frequencies: Sequence[np.ndarray] | None = None
+
     def __init__(
         self,
         h: Any,
@@ -63,8 +65,10 @@ class BoltzmannMachine:
         h = finite_vector("h", h)
         n = len(h)
         d = finite_vector("d", np.broadcast_to(d, n) if np.ndim(d) == 0 else d, n)
-        packed = couplings_.pack if isinstance(couplings, Mapping) else couplings_.pack_matrix
-        space, columns, weights, single = packed(couplings, alphabet, n)
+        if isinstance(couplings, Mapping):
+            space, columns, weights, single = couplings_.pack(couplings, alphabet, n)
+        else:
+            space, columns, weights, single = couplings_.pack_matrix(couplings, alphabet, n)
         # What tables that do not sum to zero say of one variable alone goes to its own weights.
         self._set(space, add_single(space, check_sites(space, h, d, site), single), columns, weights)
 
@@ -74,8 +78,8 @@ class BoltzmannMachine:
                 f'alphabet "real" takes pair couplings only (got order {columns.order}): with higher orders '
                 "exp(−H) has no finite integral. Use an Interval for bounded continuous variables."
             )
-        self._space, self._columns, self._column_weights = space, columns, weights
-        weights.setflags(write=False)
+        super().__init__(columns, weights)
+        self._space = space
         if sites is not None:
             self._sites = frozen(sites)
 
@@ -205,16 +209,6 @@ class BoltzmannMachine:
         """The largest number of variables in an interaction; 1 if there is none."""
         return self._columns.order
 
-    @property
-    def columns(self) -> Interactions:
-        """The interacting sets of columns, packed."""
-        return self._columns
-
-    @property
-    def column_weights(self) -> np.ndarray:
-        """(len(columns),) J of each set of columns."""
-        return self._column_weights
-
     @cached_property
     def terms(self) -> Terms:
         """The interactions of variables that the sets of columns make up."""
@@ -260,7 +254,7 @@ class BoltzmannMachine:
             return self.energy_of_codes(self._space.encode(X))
         X = self._rows(X)
         out = -(X @ self.h) + 0.5 * (X**2 @ self.d)
-        return out - self._on_rows(polynomial.values_on_rows, X)
+        return out - self.on_rows(polynomial.values_on_rows, X)
 
     def energy_of_codes(self, codes: np.ndarray) -> np.ndarray:
         """H(x) of each row of codes (values where a variable is continuous), shape (rows,)."""
@@ -268,7 +262,7 @@ class BoltzmannMachine:
         for i, table in enumerate(self.own):
             x = codes[:, i]
             out -= self.h[i] * x - 0.5 * self.d[i] * x**2 if table is None else table[x.astype(np.intp, copy=False)]
-        return out - self._on_rows(polynomial.values_on_rows, self._space.columns(codes))
+        return out - self.on_rows(polynomial.values_on_rows, self._space.columns(codes))
 
     def local_fields(self, X: Any) -> np.ndarray:
         """h_i + F_i(x) for each row of X, shape (rows, n), for numeric variables without powers.
@@ -277,42 +271,11 @@ class BoltzmannMachine:
         """
         if not (self._space.is_scalar and self._space.is_numeric and self._space.is_coding):
             raise ValueError("local_fields is for numeric variables without powers: use column_fields.")
-        return self.h + self._on_rows(polynomial.gradients_on_rows, self._rows(X))
+        return self.h + self.on_rows(polynomial.gradients_on_rows, self._rows(X))
 
     def column_fields(self, codes: np.ndarray) -> np.ndarray:
         """F_c(x) = ∂E/∂φ_c for each row of codes, shape (rows, N): P(x_i | rest) ∝ exp(θ_i(x_i) + Σ_c F_c φ_c(x_i))."""
-        return self._on_rows(polynomial.gradients_on_rows, self._space.columns(codes))
-
-    def coupling_energy(self, m: np.ndarray) -> float:
-        """E(m) = Σ_μ J_μ Π_{c∈μ} m_c."""
-        return float(polynomial.value(self._point(m), *self._kernel_args))
-
-    def F(self, m: np.ndarray) -> np.ndarray:
-        """F_c(m) = ∂E/∂m_c, shape (N,)."""
-        return polynomial.gradient(self._point(m), *self._kernel_args)
-
-    def A(self, m: np.ndarray) -> np.ndarray:
-        """A_cd(m) = ∂F_c/∂m_d, shape (N, N)."""
-        return polynomial.hessian(self._point(m), *self._kernel_args)
-
-    def T(self, m: np.ndarray) -> np.ndarray:
-        """∂A_cd/∂m_e, shape (N, N, N); solvers contract it without forming it."""
-        return polynomial.third(self._point(m), *self._kernel_args)
-
-    @property
-    def _kernel_args(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self._columns.members, self._columns.indptr, self._column_weights
-
-    def _on_rows(self, kernel: Callable[..., np.ndarray], X: np.ndarray) -> np.ndarray:
-        X = np.ascontiguousarray(X)
-        parts = row_parts(len(X), len(X) * len(self._columns.members))
-        return np.concatenate(in_threads(lambda part: kernel(X[part], *self._kernel_args), parts))
-
-    def _point(self, m: Any) -> np.ndarray:
-        m = np.ascontiguousarray(m, dtype=np.float64)
-        if m.shape != (self.n_columns,):
-            raise ValueError(f"m has shape {m.shape}; expected ({self.n_columns},).")
-        return m
+        return self.on_rows(polynomial.gradients_on_rows, self._space.columns(codes))
 
     def _rows(self, X: Any) -> np.ndarray:
         X = np.ascontiguousarray(X, dtype=np.float64)
@@ -334,7 +297,7 @@ class BoltzmannMachine:
         frequencies : sequence of (q_i,) arrays or None
             As in :meth:`from_columns`.
         """
-        columns, single, weights = self._transferred(self._space.relation(space))
+        columns, single, weights = gauge.transferred(self, self._space, self._space.relation(space))
         if not space.is_finite:
             return BoltzmannMachine.from_parts(space, add_single(space, self._sites, single), columns, weights)
         own = add_columns(space, self.own, single)
@@ -352,26 +315,17 @@ class BoltzmannMachine:
             return self.in_space(Space.of(self._space.alphabets, self.n_features, highest)).with_alphabet(alphabet)
         target = Space.of(alphabet, self.n_features, highest)
         s, t = gauge.affine_maps(self._space, target)
-        columns, single, weights = self._transferred(gauge.affine_powers(self._space, s, t))
+        columns, single, weights = gauge.transferred(self, self._space, gauge.affine_powers(self._space, s, t))
         sites = (s * self.h - s * t * self.d, s**2 * self.d, self.site)
         return BoltzmannMachine.from_parts(target, add_single(target, sites, single), columns, weights)
-
-    def _transferred(self, relation: gauge.Relation) -> tuple[Interactions, np.ndarray, np.ndarray]:
-        """The sets of columns, closed where constants ask for it, (N,) what single columns get, and the sets' J."""
-        shifts = any(np.any(c) for c, _ in relation)
-        columns = closure(self._columns, self._space) if shifts else self._columns
-        weights = np.zeros(len(columns))
-        weights[columns.positions(self._columns)] = self._column_weights
-        image = gauge.transfer(columns, self._space, relation) @ weights
-        return columns, image[: self.n_columns], image[self.n_columns :].copy()
 
     def __mul__(self, beta: Any) -> BoltzmannMachine:
         """All of h, d, site and J times beta: the model at another temperature."""
         if not isinstance(beta, Real):
             return NotImplemented
+        beta = float(beta)
         if not np.isfinite(beta):
             raise ValueError(f"model * {beta!r}: give a finite number.")
-        beta = float(beta)
         sites = beta * self.h, beta * self.d, tuple(None if table is None else beta * table for table in self.site)
         return BoltzmannMachine.from_parts(self._space, sites, self._columns, beta * self._column_weights)
 

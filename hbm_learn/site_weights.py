@@ -83,7 +83,7 @@ def add_columns(space: Space, own: Sequence[np.ndarray | None], single: np.ndarr
     """θ tables with Σ_c single_c φ_c added, single (N,)."""
     parts = np.split(single, space.column_ptr[1:-1])
     return [
-        None if table is None else table + functions @ part  # type: ignore[operator]
+        None if table is None else table + np.asarray(functions) @ part
         for table, functions, part in zip(own, space.functions, parts)
     ]
 

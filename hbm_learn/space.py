@@ -71,7 +71,7 @@ class Space:
     # ------------------------------------------------------------------ construction
 
     @classmethod
-    def of(cls, alphabet: Any, n_features: int, powers: int | Sequence[int] = 1) -> Space:
+    def of(cls, alphabet: Any, n_features: int, powers: int | Sequence[int] | np.ndarray = 1) -> Space:
         """The space of a model in its coding gauge.
 
         Parameters
@@ -327,8 +327,8 @@ def _checked(alphabet: Any, whose: str = "") -> Alphabet:
         checked = Alphabet(alphabet)
     except ValueError as error:
         raise ValueError(f"{whose}{error}") from None
-    if checked.is_finite and checked.size > MISSING:
-        raise ValueError(f"{whose}an alphabet of {checked.size} values: at most {MISSING} can be encoded; bin them.")
+    if checked.is_finite and checked.size > MAX_VALUES:
+        raise ValueError(f"{whose}an alphabet of {checked.size} values: at most {MAX_VALUES} can be encoded; bin them.")
     return checked
 
 

@@ -88,7 +88,7 @@ class Terms:
     def _by_term(self) -> tuple[np.ndarray, np.ndarray]:
         return np.argsort(self.group, kind="stable"), np.concatenate([[0], np.cumsum(self.df)])
 
-    def positions(self, r: int) -> np.ndarray:
+    def positions(self, r: int | np.integer) -> np.ndarray:
         """Where the sets of columns of term r stand."""
         order, ptr = self._by_term
         return order[ptr[r] : ptr[r + 1]]

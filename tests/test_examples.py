@@ -1,4 +1,4 @@
-"""The paper's experiments in small, the notebooks as they are committed, and what turns docstrings into markup."""
+"""The paper's experiments in small, and the notebooks as they are committed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def load(path: str) -> ModuleType:
 
 
 paper_figures = load("benchmarks/paper_figures.py")
-docstrings = load("docs/docstrings.py")
 
 
 @pytest.mark.parametrize("alphabet", ["ising", "ternary"])
@@ -75,20 +74,3 @@ def test_notebooks_are_committed_without_outputs(path):
     assert "".join(cells[0]["source"]).startswith("# ")
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
     assert path.stem in (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
-
-
-def test_docstrings_become_markup():
-    lines = [
-        "The mean |x| of ``h_``.",
-        "",
-        "    m = ⟨x⟩",
-        "",
-        "Parameters",
-        "----------",
-        "x : (n,) values,",
-        "    or *none*.",
-    ]
-    text = "\n".join(docstrings.convert(lines))
-    assert r"The mean \|x\| of ``h_``." in text
-    assert "::\n\n        m = ⟨x⟩" in text
-    assert r"- **x** (n,) values, or \*none\*." in text

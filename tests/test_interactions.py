@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from hbm_learn import Interactions
+from hbm_learn.interactions import positions_of, resolve_members
 
 
 def test_tuples_are_canonical():
@@ -100,3 +101,19 @@ def test_empty_set():
     assert empty.tuples == []
     assert empty.closure() == empty
     assert np.array_equal(empty.incidence[0], [0, 0, 0, 0])
+
+
+def test_sorted_tuples_are_taken_as_they_are():
+    tuples = [(0, 1), (1, 3), (0, 2, 3)]
+    assert Interactions.from_sorted(tuples, 4) == Interactions.from_tuples(tuples[::-1], 4)
+    assert Interactions.from_sorted([], 4) == Interactions.from_tuples([], 4)
+
+
+def test_members_by_index_or_name_keep_their_repeats():
+    position = positions_of(["a", "b", "c"])
+    assert resolve_members(("c", 0, "c", np.int64(1)), 3, position) == [0, 1, 2, 2]
+    assert positions_of(None) == {}
+    with pytest.raises(ValueError, match="'d' is not a known feature; features are 0 … 2, or a feature name"):
+        resolve_members(("a", "d"), 3, position)
+    with pytest.raises(ValueError, match="'a' is not a known feature; features are 0 … 2\\."):
+        resolve_members(("a", 1), 3)

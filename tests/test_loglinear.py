@@ -29,7 +29,7 @@ def people() -> pd.DataFrame:
 
 
 def poisson(people: pd.DataFrame):
-    """The Poisson fit of the cells with all pairs, sum-to-zero contrasts: one entry for each function, then products."""
+    """The Poisson fit of the cells with all pairs and sum-to-zero contrasts: each function, then the products."""
     counts = people.groupby(list(LEVELS)).size().reindex(pd.MultiIndex.from_product(LEVELS.values()), fill_value=0)
     codes = np.stack(np.unravel_index(np.arange(24), (3, 4, 2)), axis=1)
     sites = [contrasts(len(labels))[codes[:, i]] for i, labels in enumerate(LEVELS.values())]

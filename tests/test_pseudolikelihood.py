@@ -11,7 +11,7 @@ from scipy import optimize
 from hbm_learn import BoltzmannMachine, Interactions, Nominal, datasets, sample
 from hbm_learn._kernels import conditional
 from hbm_learn.data.samples import Samples
-from hbm_learn.inversion.composite import pseudolikelihood, sandwich
+from hbm_learn.inversion.composite import probes, pseudolikelihood, sandwich
 from hbm_learn.inversion.composite.losses import Outputs
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective
 from hbm_learn.inversion.parameters import Parameters
@@ -255,7 +255,7 @@ def test_a_start_far_out_is_not_called_converged() -> None:
     X = identical(np.random.default_rng(7))
     samples = Samples.check(X, (-1, 1))
     start = np.zeros(15)
-    start[Interactions.upto(2, 5).locate(np.array([[0, 3]]))[0] + 5] = 60.0
+    start[Interactions.upto(2, 5).locate(np.array([[0, 3]]))[0] + 5] = 500.0
     result = fit(samples, Interactions.upto(2, 5), flat(), start)
     assert not result.converged
     assert "no finite maximum" in result.status
@@ -368,6 +368,21 @@ def test_errors_by_probes_agree_with_the_matrices_on_mixed_data(monkeypatch: pyt
             assert np.mean(ratio[parameters.n_own :]) == pytest.approx(1.0, abs=0.06)
             assert np.std(ratio[parameters.n_own :]) < 0.1
             assert np.mean(ratio[: parameters.n_own]) == pytest.approx(1.0, abs=0.2)
+
+
+def test_factors_of_probes_are_found() -> None:
+    """One for each order, for the fields and for the extras, times one for each site."""
+    rng = np.random.default_rng(5)
+    samples = check(draw(SPACES["mixed"], 200, rng), SPACES["mixed"])
+    parameters = parameters_of(samples, 3)
+    composite = pseudolikelihood.prepare(samples, parameters).composite
+    r, space = rng.uniform(0.7, 1.4, 5), parameters.space
+    ratio = np.empty(parameters.n_params)
+    ratio[parameters.column_params] = 3.0 * r[space.site]
+    ratio[composite.outputs.extra_params] = 0.2 * r[composite.outputs.extra_site]
+    for row, mu in enumerate(parameters.columns.tuples):
+        ratio[parameters.n_own + row] = (0.5 if len(mu) == 2 else 7.0) * np.prod(r[space.site[list(mu)]])
+    np.testing.assert_allclose(probes._factors(composite, ratio, 10**9), ratio, rtol=0.02)
 
 
 def test_prior_shrinks_errors_as_a_posterior_does() -> None:

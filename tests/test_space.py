@@ -50,7 +50,7 @@ def test_equal_alphabets_share_their_functions():
         (["real", (0, 1)], 2, 'real" is for all variables or none, and variable 1 has .*: bin the real ones'),
         ([(0, 1), (1, 1)], 2, "variable 1: .*at least two values, each once"),
         (["yes", "no"], 2, "variable 0: .*'yes' is not known: give values, Nominal labels"),
-        (range(300), 2, "300 values: at most 255 can be encoded; bin them"),
+        (range(300), 2, "300 values: at most 254 can be encoded; bin them"),
         ([(0, 1), range(300)], 2, "variable 1: an alphabet of 300 values"),
     ],
 )

@@ -80,22 +80,23 @@ def draw_binary(x, b, bias, low, high, state):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def draw_finite(code, X, b, theta, phi, state, work):
-    """code ← k with probability ∝ exp(θ_k + Σ_c b_c φ_kc), by inversion, and X_c ← φ_kc; one draw a lane.
+def draw_finite(code, X, first, r, b, own, at, q, phi, start, state, work):
+    """code ← k with probability ∝ exp(θ_k + Σ_c b_c φ_ck), by inversion, and X[first + c] ← φ_ck; one draw a lane.
 
-    ``code`` is (L,), ``X`` and ``b`` (r, L), ``theta`` (q,), ``phi`` (r, q); ``work`` is a scratch array of q + 2 rows.
+    ``code`` is (L,), ``b`` (r, L), θ own[at:at + q], and φ the (r, q) table that begins at phi[start]: whole arrays and
+    offsets, as views would cost more than the draw in few lanes. ``work`` is a scratch array of q + 2 rows.
     """
-    q, (r, L) = len(theta), X.shape
+    L = X.shape[1]
     peak, total = q, q + 1
     for l in range(L):
         work[peak, l] = -np.inf
         work[total, l] = 0.0
     for k in range(q):
-        own, height = theta[k], phi[0, k]
+        theta, height = own[at + k], phi[start + k]
         for l in range(L):
-            work[k, l] = own + height * b[0, l]
+            work[k, l] = theta + height * b[0, l]
         for c in range(1, r):
-            height = phi[c, k]
+            height = phi[start + c * q + k]
             for l in range(L):
                 work[k, l] += height * b[c, l]
         for l in range(L):
@@ -112,7 +113,7 @@ def draw_finite(code, X, b, theta, phi, state, work):
             code[l] = float(k) if work[total, l] >= work[k - 1, l] else code[l]
     for c in range(r):
         for l in range(L):
-            X[c, l] = phi[c, int(code[l])]
+            X[first + c, l] = phi[start + c * q + int(code[l])]
 
 
 # ---------------------------------------------------------------------- intervals

@@ -113,9 +113,7 @@ def sweep(X, S, state, alpha, work, sites):
                 add_terms(more, product, X, terms_ptr[c], terms_ptr[c + 1], term_ptr, others, J)
                 for l in range(L):
                     more[l] *= alpha[l]
-            theta = own[o : own_ptr[i + 1]]
-            table = phi[p : phi_ptr[i + 1]].reshape((last - first, len(theta)))
-            draw_finite(S[i], X[first:last], b, theta, table, state, weights)
+            draw_finite(S[i], X, first, last - first, b, own, o, own_ptr[i + 1] - o, phi, p, state, weights)
 
 
 @njit(cache=True, nogil=True)

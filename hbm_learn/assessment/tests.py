@@ -59,7 +59,7 @@ class Tests:
         """
         terms, statistic = result.terms, result.statistic
         considered = terms if considered is None else considered
-        p = stats.chi2.sf(statistic, terms.df)
+        p = np.asarray(stats.chi2.sf(statistic, terms.df))
         single = terms.df == 1
         z = np.where(single, result.sign * np.sqrt(statistic), stats.norm.isf(0.5 * np.maximum(p, _SMALLEST)))
         q = np.ones_like(p)

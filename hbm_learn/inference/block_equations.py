@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from hbm_learn.blocks import each, transpose
-from hbm_learn.consistency import spd_inverse
 from hbm_learn.inference.block_sites import BlockSites, BlockState, GaugedCouplings
 from hbm_learn.inference.bordered import DenseBordered
 from hbm_learn.inference.equations import Couplings
+from hbm_learn.linalg import spd_inverse
 from hbm_learn.model import BoltzmannMachine
 
 

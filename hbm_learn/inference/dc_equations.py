@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from hbm_learn.consistency import spd_inverse
 from hbm_learn.inference.bordered import BorderedSystem, DenseBordered
 from hbm_learn.inference.equations import Couplings
 from hbm_learn.inference.scalar_sites import Sites, SiteState
+from hbm_learn.linalg import spd_inverse
 from hbm_learn.model import BoltzmannMachine
 
 # Above this size the linear systems are solved by GMRES, whose products cost n², before a factorisation is tried.

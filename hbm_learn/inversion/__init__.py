@@ -166,7 +166,7 @@ def fit(
     if not 0.0 <= l1_ratio <= 1.0:
         raise ValueError(f"l1_ratio={l1_ratio!r}: give the share of the ℓ1 penalty, between 0 and 1.")
     start = diagonal.invert(moments, columns, alpha, site)
-    name = choose_refinement(refine, moments, samples, columns)
+    name = choose_refinement(refine, moments.space, len(columns), samples is not None)
     if name is None:
         return start
     standard = moments.space.standard(moments.frequencies)
@@ -203,23 +203,20 @@ def _working_space(moments: Moments, standard: Space, columns: Interactions, alp
     return moments.space.standard(moments.frequencies, centred=False)
 
 
-def choose_refinement(
-    refine: str | None, moments: Moments, samples: Samples | None, columns: Interactions
-) -> str | None:
+def choose_refinement(refine: str | None, space: Space, n_interactions: int, has_samples: bool = True) -> str | None:
     """The name of the refinement, or None for the closed form alone; ValueError where it cannot work."""
     if refine is None:
         return None
-    finite = moments.space.is_finite
     if refine == "auto":
         # Without interactions, and for Gaussian variables with every pair, the closed form is the maximum likelihood.
-        if not finite or not len(columns):
+        if not space.is_finite or not n_interactions:
             return None
-        if moments.space.enumerable(MAX_LIKELIHOOD_STATES):
+        if space.enumerable(MAX_LIKELIHOOD_STATES):
             return "likelihood"
-        return None if samples is None else "pseudolikelihood"
+        return "pseudolikelihood" if has_samples else None
     choose("refine", refine, METHODS)
-    if not finite:
-        raise ValueError(f'refine={refine!r} takes finite alphabets, got {moments.space}: use refine="auto".')
-    if METHODS[refine][0] == "samples" and samples is None:
+    if not space.is_finite:
+        raise ValueError(f'refine={refine!r} takes finite alphabets, got {space}: use refine="auto".')
+    if METHODS[refine][0] == "samples" and not has_samples:
         raise ValueError(f'refine={refine!r} needs the samples, which partial_fit does not keep: use "likelihood".')
     return refine

@@ -57,6 +57,7 @@ class Parameters:
         known: dict[tuple[int, bytes], np.ndarray] = {}
         own = []
         for i, (table, p) in enumerate(zip(space.functions, self.frequencies)):
+            assert table is not None  # finite sites
             key = (id(table), p.tobytes())
             if key not in known:
                 known[key] = own_functions(table, p, site == "free", space.alphabets[i].is_nominal)

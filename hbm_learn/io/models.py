@@ -18,7 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from hbm_learn.alphabet import Alphabet, Interval, Nominal
 from hbm_learn.interactions import Interactions
 from hbm_learn.io.replacing import replacing
 from hbm_learn.space import Space
-
-if TYPE_CHECKING:
-    from hbm_learn.model import BoltzmannMachine
 
 FORMAT = "hbm_learn.BoltzmannMachine"
 VERSION = 2
@@ -41,8 +38,8 @@ LABELS: dict[str, tuple[type, Callable[[str], Any]]] = {
 }
 
 
-def save(path: str | PathLike[str], model: BoltzmannMachine, feature_names: Sequence[str] | None = None) -> None:
-    """Write a model, and the names of its variables beside it for whoever asks with ``load_feature_names``."""
+def save(path: str | PathLike[str], model: Any, feature_names: Sequence[str] | None = None) -> None:
+    """Write a BoltzmannMachine, and the names of its variables for whoever asks with ``load_feature_names``."""
     space, tables = model.space, [table for table in model.site if table is not None]
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),
@@ -108,8 +105,8 @@ def load_feature_names(path: str | PathLike[str]) -> list[str] | None:
         return [str(name) for name in archive["feature_names"]] if "feature_names" in archive.files else None
 
 
-def load(path: str | PathLike[str], cls: type[BoltzmannMachine]) -> BoltzmannMachine:
-    """The model that ``save`` wrote; ValueError for any other file."""
+def load(path: str | PathLike[str], cls: Any) -> Any:
+    """The model, of class BoltzmannMachine, that ``save`` wrote; ValueError for any other file."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             if isinstance(archive, np.ndarray) or str(archive["format"]) != FORMAT:
@@ -155,7 +152,7 @@ def _from_version_1(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def _build(data: dict[str, np.ndarray], cls: type[BoltzmannMachine]) -> BoltzmannMachine:
+def _build(data: dict[str, np.ndarray], cls: Any) -> Any:
     space = _space(data)
     n = space.n_features
     h, d, has_site = _finite(data, "h", n), _finite(data, "d", n), _vector(data, "has_site", "b", n)

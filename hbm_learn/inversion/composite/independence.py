@@ -42,7 +42,8 @@ class Independence:
         """ValueError names a variable whose own parameters have no finite estimate."""
         parameters, outputs = composite.parameters, composite.outputs
         check_values(parameters)
-        theta, columns, variance = parameters.independent(), parameters.columns, composite.column_variance
+        theta, columns = parameters.independent(), parameters.columns
+        variance = composite.own_variance[parameters.column_params]
         losses, second = _averages(composite, theta)
         curvature = second[outputs.column_pairs] * composite.scale(losses)[parameters.space.site]
         curvature = parameters.space.mean_over_labels(curvature)

@@ -198,9 +198,8 @@ class HessianProducts:
     def diagonal(self) -> np.ndarray:
         """(P,) the diagonal of H if the variables were independent."""
         composite, outputs = self.composite, self.composite.outputs
-        second = composite.column_moments[1]
-        linear = independent_curvature(composite.parameters.columns, self.means[outputs.column_pairs], second)
-        own = self.means[outputs.own_pairs]
+        curvature, own = self.means[outputs.column_pairs], self.means[outputs.own_pairs]
+        linear = independent_curvature(composite.parameters.columns, curvature, composite.column_second)
         return np.maximum(np.concatenate([own, linear]) + self.objective.ridge, 1e-12)
 
     @cached_property

@@ -138,23 +138,16 @@ class Composite:
         return Centring(self.parameters)
 
     @cached_property
-    def column_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """⟨φ_c⟩ and ⟨φ_c²⟩ in the data, (N,) each."""
-        pairs = list(zip(self.parameters.frequencies, self.parameters.space.functions))
-        first = np.concatenate([p @ table for p, table in pairs])
-        return first, np.concatenate([p @ table**2 for p, table in pairs])  # type: ignore[operator]
-
-    @cached_property
-    def column_variance(self) -> np.ndarray:
-        """(N,) ⟨φ_c²⟩ − ⟨φ_c⟩²."""
-        first, second = self.column_moments
-        return np.maximum(second - first**2, 0.0)
-
-    @cached_property
     def own_variance(self) -> np.ndarray:
         """(n_own,) variances of the own functions of all sites in the data."""
         pairs = zip(self.parameters.frequencies, self.parameters.own)
         return np.concatenate([p @ (O - p @ O) ** 2 for p, O in pairs])
+
+    @cached_property
+    def column_second(self) -> np.ndarray:
+        """(N,) ⟨φ_c²⟩ in the data."""
+        pairs = zip(self.parameters.frequencies, self.parameters.own)
+        return np.concatenate([p @ O**2 for p, O in pairs])[self.parameters.column_params]
 
     # ------------------------------------------------------------------ passes over the data
 

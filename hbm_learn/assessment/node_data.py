@@ -1,0 +1,85 @@
+"""The rows that score tests see: distinct ones with their weights, in the standard gauge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.parameters import own_functions
+
+# Rows that are treated together: their monomials stay in cache.
+_CHUNK = 4096
+
+
+class NodeData:
+    """Distinct rows with their weights, and the functions of every variable in the standard gauge.
+
+    Attributes
+    ----------
+    space : Space
+    codes : (n, R) array
+    weights : (R,) array
+        How often each row occurs: they sum to the number of samples.
+    Y : (N + 1, R) array
+        Columns, then 1: a set of columns of fewer members than others is filled with N.
+    own : list of (q_i, o_i) arrays
+        Functions of each variable alone, which begin with its columns.
+    extent : (N,) array
+        Of the values of each column: the largest distance between two of them.
+    n_jobs : int or None
+    """
+
+    def __init__(self, samples: Samples, site: str = "free", n_jobs: int | None = None):
+        if not samples.space.is_finite:
+            raise ValueError(f"{samples.space} has continuous variables: score tests take finite alphabets.")
+        if samples.allow_nan:
+            raise ValueError("samples may hold missing entries: check them with allow_nan=False, or fill them in.")
+        self.frequencies = samples.frequencies
+        self.space = samples.space.standard(self.frequencies)
+        codes, self.weights = distinct_rows(samples)
+        self.codes = np.ascontiguousarray(codes.T)
+        self.Y = np.concatenate([self.space.columns(codes).T, np.ones((1, len(codes)))])
+        nominal = [a.is_nominal for a in self.space.alphabets]
+        tables = list(zip(self.space.functions, self.frequencies, nominal))
+        self.own = [own_functions(t, p, site == "free", labels) for t, p, labels in tables]  # type: ignore[arg-type]
+        self.extent = np.concatenate([_extent(t, labels) for t, _, labels in tables])  # type: ignore[arg-type]
+        self.n_jobs = n_jobs
+
+    @property
+    def n_samples(self) -> float:
+        return float(self.weights.sum())
+
+    def chunks(self) -> Iterator[slice]:
+        """Rows a few thousand at a time."""
+        R = len(self.weights)
+        yield from (slice(lo, min(lo + _CHUNK, R)) for lo in range(0, R, _CHUNK))
+
+    def monomials(self, rows: np.ndarray, where: slice) -> np.ndarray:
+        """(…, C) products of the columns in each row of a (…, k) array, k ≥ 1."""
+        Y = self.Y[:, where]
+        out = Y[rows[..., 0]]
+        for j in range(1, rows.shape[-1]):
+            out *= Y[rows[..., j]]
+        return out
+
+
+def distinct_rows(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """(R, n) different rows of codes and how much weight each has."""
+    blocks = list(samples.blocks())
+    codes = np.concatenate([block for block, _ in blocks])
+    weights = np.ones(len(codes)) if samples.weights is None else samples.weights.astype(np.float64)
+    keys = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    w = np.bincount(inverse.ravel(), weights)
+    return codes[first[w > 0]], w[w > 0]
+
+
+def _extent(table: np.ndarray, nominal: bool) -> np.ndarray:
+    """(r,) largest distance between two values of each function; of all functions together for labels, so that it does
+    not depend on their basis."""
+    if not nominal:
+        return np.ptp(table, axis=0)
+    distance = np.linalg.norm(table[:, None] - table[None], axis=2).max()
+    return np.full(table.shape[1], distance)
