@@ -10,7 +10,6 @@ The path of data::
 """
 
 from hbm_learn import datasets
-from hbm_learn.alphabet import Alphabet, Interval, Nominal
 from hbm_learn.data.moments import Moments
 from hbm_learn.estimator import HBM
 from hbm_learn.inference import InferenceResult, infer
@@ -18,7 +17,7 @@ from hbm_learn.interactions import Interactions
 from hbm_learn.inversion import InversionResult, invert
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.sampling import sample
-from hbm_learn.space import Space
+from hbm_learn.space import Alphabet, Interval, Nominal, Space
 
 __version__ = "0.2.0.dev0"
 

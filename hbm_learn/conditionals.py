@@ -20,7 +20,7 @@ from hbm_learn.inference import infer
 from hbm_learn.inference.result import InferenceResult
 from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.site_weights import add_single
+from hbm_learn.model.site_weights import add_single
 from hbm_learn.space import MISSING, Space
 
 MAX_COMPLETIONS = 4096

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from hbm_learn.alphabet import Nominal
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.random_models import (
     make_curie_weiss,
@@ -25,6 +24,7 @@ from hbm_learn.random_models import (
     make_sk,
     make_takahashi,
 )
+from hbm_learn.space import Nominal
 
 __all__ = [
     "load_planted_survey",

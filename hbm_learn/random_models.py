@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.alphabet import Nominal
 from hbm_learn.interactions import Interactions, check_count
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.space import Space
+from hbm_learn.space import Nominal, Space
 from hbm_learn.terms import all_terms
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn import BoltzmannMachine
-from hbm_learn.alphabet import Nominal
+from hbm_learn.space import Nominal
 
 REGION = Nominal("north", "south", "west")
 SEX = Nominal("f", "m")

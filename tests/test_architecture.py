@@ -11,26 +11,18 @@ PACKAGE = Path(__file__).parents[1] / "hbm_learn"
 
 # From the foundation up: a module or folder imports only what stands in a line before its own, or in its own line.
 LAYERS = [
-    ["_kernels", "_threads", "_validation", "quadrature", "linalg"],
-    ["alphabet", "functions", "space"],
-    [
-        "interactions",
-        "terms",
-        "coupling_polynomial",
-        "gauge",
-        "couplings",
-        "site_weights",
-        "io",
-        "model",
-        "considered",
-        "names",
-    ],
-    ["states", "gaussian", "blocks", "consistency", "sites", "random_models", "datasets", "completions", "optimise"],
+    ["_kernels", "_threads", "_validation", "linalg", "names"],
+    ["space"],
+    ["interactions"],
+    ["terms", "io"],
+    ["model"],
+    ["states", "gaussian", "consistency", "random_models", "datasets", "optimise"],
     ["data"],
-    ["sampling"],
+    ["considered", "sampling"],
     ["inference"],
-    ["inversion", "conditionals"],
-    ["assessment"],
+    ["inversion", "completions"],
+    ["conditionals", "assessment"],
+    ["fitted"],
     ["estimator"],
     ["plots"],
     ["report"],
@@ -146,7 +138,7 @@ def test_private_names_stay_private(name):
             assert not private, f"{name} imports {private} from {node.module}"
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
             reader = node.value.id if isinstance(node.value, ast.Name) else ""
-            if name == "model" and reader in own:
+            if name == "model.machine" and reader in own:
                 continue
             assert reader in {"self", "cls", "super", ""} or node.attr == "_replace", (
                 f"{name} reads {reader}.{node.attr}"
@@ -175,6 +167,16 @@ def test_the_closed_form_loads_no_sampler():
     assert not {name for name in loaded if top(name) in ("sampling", "inference")}
 
 
+def lines_of_code(path: Path) -> int:
+    """Lines without those of docstrings."""
+    tree, size = ast.parse(path.read_text()), len(path.read_text().splitlines())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+            first = node.body[0]
+            size -= (first.end_lineno or first.lineno) - first.lineno + 1
+    return size
+
+
 def test_modules_are_of_readable_size():
-    long = {n: len(p.read_text().splitlines()) for n, p in MODULES.items()}
-    assert {n: size for n, size in long.items() if size > 360} == {}
+    sizes = {name: lines_of_code(path) for name, path in MODULES.items()}
+    assert {name: size for name, size in sizes.items() if size > 300} == {}

@@ -11,8 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from hbm_learn import BoltzmannMachine, Interval, Nominal
 from hbm_learn._kernels import cumulants, polynomial
-from hbm_learn.blocks import Blocks
-from hbm_learn.consistency import consistent_lambda, solve_scalar
+from hbm_learn.consistency import consistent_lambda, own_weights, quadratic_parameters
+from hbm_learn.consistency.blocks import Blocks
+from hbm_learn.consistency.response import solve_scalar
 from hbm_learn.inference import infer
 from hbm_learn.inference.block_equations import BlockConsistency
 from hbm_learn.inference.block_sites import BlockSites
@@ -21,7 +22,6 @@ from hbm_learn.inference.free_energy import path_integral
 from hbm_learn.inference.naive import NaiveEquations
 from hbm_learn.inference.scalar_sites import Sites
 from hbm_learn.interactions import Interactions
-from hbm_learn.sites import own_weights, quadratic_parameters
 from hbm_learn.space import Space
 
 LABELS = Nominal("a", "b", "c")

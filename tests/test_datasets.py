@@ -5,8 +5,7 @@ import pytest
 from mixed import ALPHABETS, all_codes
 
 from hbm_learn import datasets
-from hbm_learn.alphabet import Nominal
-from hbm_learn.space import Space
+from hbm_learn.space import Nominal, Space
 
 MIXED = ALPHABETS["mixed"]
 

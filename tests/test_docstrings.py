@@ -77,7 +77,9 @@ CLASSES = [obj for obj in entry_points() if inspect.isclass(obj)]
 RESULTS = [cls for cls in CLASSES if dataclasses.is_dataclass(cls) and cls is not hbm_learn.Interval]
 # Whose constructors are for the package alone: their class methods build them.
 BUILT = [*RESULTS, Samples, hbm_learn.Interactions]
-NAMES = sorted({name for obj in entry_points() for name in [full_name(obj), *(members(obj) if inspect.isclass(obj) else [])]})
+NAMES = sorted(
+    {name for obj in entry_points() for name in [full_name(obj), *(members(obj) if inspect.isclass(obj) else [])]}
+)
 
 
 def objections(name: str) -> list[tuple[str, str]]:

@@ -20,10 +20,10 @@ from hbm_learn.inference import infer
 from hbm_learn.inference.exact import StateTable
 from hbm_learn.inference.result import variable_moments
 from hbm_learn.inversion.parameters import Parameters
-from hbm_learn.site_products import SiteBasis, products
 from hbm_learn.space import Space
+from hbm_learn.states.products import SiteBasis, products
+from hbm_learn.states.transforms import transform
 from hbm_learn.terms import all_terms
-from hbm_learn.transforms import transform
 
 SIZES = {
     (-1, 1): 6,

@@ -16,9 +16,8 @@ from mixed import (
 )
 
 from hbm_learn import BoltzmannMachine, Interactions
-from hbm_learn.alphabet import Interval, Nominal
-from hbm_learn.gauge import affine_powers, transfer
-from hbm_learn.space import Space
+from hbm_learn.model.gauge import affine_powers, transfer
+from hbm_learn.space import Interval, Nominal, Space
 from hbm_learn.terms import Terms, all_terms, closure
 
 CASES = [(name, order, powers) for name in ALPHABETS for order in (2, 3, 4) for powers in (False, True)]

@@ -14,9 +14,9 @@ from mixed import REGION, all_codes, random_arguments
 from oracle import ALPHABETS, random_model
 
 from hbm_learn import BoltzmannMachine, Interval
-from hbm_learn.alphabet import Nominal
 from hbm_learn.io import models, tables
 from hbm_learn.io.replacing import replacing
+from hbm_learn.space import Nominal
 
 # ---------------------------------------------------------------------- models
 

@@ -10,7 +10,7 @@ from fits import likelihood_fit
 
 from hbm_learn import HBM, Moments
 from hbm_learn.data.samples import Samples
-from hbm_learn.functions import contrasts
+from hbm_learn.space.functions import contrasts
 from hbm_learn.terms import all_terms
 
 LEVELS = {"region": ["east", "north", "west"], "party": list("abcd"), "vote": ["no", "yes"]}

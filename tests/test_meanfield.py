@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from hbm_learn import BoltzmannMachine, Interactions, Interval, datasets
 from hbm_learn._kernels import cumulants, plefka
-from hbm_learn.consistency import solve_scalar
+from hbm_learn.consistency.response import solve_scalar
 from hbm_learn.inference import infer
 from hbm_learn.inference.adaptive_tap import AdaptiveTAP
 from hbm_learn.inference.continuation import Settings, arrive

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 import hbm_learn.data.moments as moments_module
 from hbm_learn import Interactions, Interval, Moments
 from hbm_learn._kernels import symmetric
-from hbm_learn.alphabet import Alphabet, Nominal
 from hbm_learn.data import integer_coding
 from hbm_learn.data import sums as _sums
 from hbm_learn.data.collect import base_space
 from hbm_learn.data.integer_coding import Coding
 from hbm_learn.data.samples import Samples
-from hbm_learn.space import Space
+from hbm_learn.space import Alphabet, Nominal, Space
 from hbm_learn.terms import all_terms, columns_of
 
 THREE, FOUR = Nominal("a", "b", "c"), Nominal("n", "s", "w", "e")

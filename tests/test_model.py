@@ -16,8 +16,7 @@ from oracle import ALPHABETS, all_states, distribution, energy, random_model
 
 from hbm_learn import BoltzmannMachine, Interactions, Interval
 from hbm_learn._kernels import polynomial
-from hbm_learn.alphabet import Alphabet, Nominal
-from hbm_learn.space import Space
+from hbm_learn.space import Alphabet, Nominal, Space
 
 ORDERS = [1, 2, 3, 4, 5]
 

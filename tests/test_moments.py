@@ -18,11 +18,10 @@ import hbm_learn.data.moments as moments_module
 import hbm_learn.data.scan as scan_module
 from hbm_learn import BoltzmannMachine, Interactions, Interval, Moments
 from hbm_learn._kernels import bits, symmetric
-from hbm_learn.alphabet import Alphabet
 from hbm_learn.data import sums as _sums
 from hbm_learn.data.integer_coding import Coding
 from hbm_learn.data.samples import Samples
-from hbm_learn.space import Space
+from hbm_learn.space import Alphabet, Space
 
 ALPHABETS = {
     "bit": (0, 1),

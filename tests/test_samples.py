@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import hbm_learn.data.scan as scan_module
 from hbm_learn import Interval
-from hbm_learn.alphabet import Alphabet, Nominal
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.scan import ColumnEncoder, encode
-from hbm_learn.space import MISSING, Space
+from hbm_learn.space import MISSING, Alphabet, Nominal, Space
 
 
 def table(values, n_samples=200, n_features=5, seed=0):

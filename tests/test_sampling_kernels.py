@@ -10,9 +10,9 @@ from scipy import stats
 
 from hbm_learn import BoltzmannMachine, Interval, Nominal
 from hbm_learn._kernels import draws, gibbs
-from hbm_learn.alphabet import Alphabet
 from hbm_learn.inference import infer
 from hbm_learn.sampling import ais, chains
+from hbm_learn.space import Alphabet
 
 MASK = 2**64 - 1
 

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from mixed import ALPHABETS, REGION, SEX, all_codes, all_rows
 
-from hbm_learn.alphabet import Alphabet, Interval, Nominal
-from hbm_learn.functions import contrasts, orthonormal
-from hbm_learn.space import Space, each_alphabet
+from hbm_learn.space import Alphabet, Interval, Nominal, Space
+from hbm_learn.space.functions import contrasts, orthonormal
+from hbm_learn.space.space import each_alphabet
 
 MIXED = ALPHABETS["mixed"]
 

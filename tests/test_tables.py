@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from hbm_learn.alphabet import Alphabet, Nominal
 from hbm_learn.data.reduce import reduce
 from hbm_learn.data.rows import Rows
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows, like_input
-from hbm_learn.space import MISSING, Space
+from hbm_learn.space import MISSING, Alphabet, Nominal, Space
 
 pl = pytest.importorskip("polars")
 

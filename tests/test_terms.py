@@ -7,8 +7,7 @@ import pytest
 from mixed import ALPHABETS, SEX
 
 from hbm_learn import Interactions
-from hbm_learn.alphabet import Interval, Nominal
-from hbm_learn.space import Space
+from hbm_learn.space import Interval, Nominal, Space
 from hbm_learn.terms import Terms, all_terms, closure, columns_of, expand, is_closed, powers_in
 
 # columns: 0 1 (x, x² of site 0), 2 3 (site 1, nominal), 4 (site 2, two labels), 5 (site 3), 6 (site 4)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hbm_learn._kernels.polynomial import _product_without
+from hbm_learn._kernels.polynomial import product_without
 
 
 @njit(cache=True, nogil=True)
@@ -28,7 +28,7 @@ def triples(m, members, indptr, weights):
             for q in range(p + 1, hi):
                 for s in range(q + 1, hi):
                     sites[t, 0], sites[t, 1], sites[t, 2] = members[p], members[q], members[s]
-                    values[t] = weights[r] * _product_without(m, members, lo, hi, p, q, s)
+                    values[t] = weights[r] * product_without(m, members, lo, hi, p, q, s)
                     t += 1
     return sites, values
 

@@ -11,7 +11,7 @@ from numba import njit
 
 
 @njit(cache=True, inline="always")
-def _product_without(x, members, lo, hi, skip1, skip2, skip3):
+def product_without(x, members, lo, hi, skip1, skip2, skip3):
     """Π x_i over members[lo:hi] except the positions skip1, skip2, skip3."""
     value = 1.0
     for p in range(lo, hi):
@@ -25,7 +25,7 @@ def value(m, members, indptr, weights):
     """Σ_μ J_μ Π m."""
     total = 0.0
     for r in range(len(indptr) - 1):
-        total += weights[r] * _product_without(m, members, indptr[r], indptr[r + 1], -1, -1, -1)
+        total += weights[r] * product_without(m, members, indptr[r], indptr[r + 1], -1, -1, -1)
     return total
 
 
@@ -36,7 +36,7 @@ def gradient(m, members, indptr, weights):
     for r in range(len(indptr) - 1):
         lo, hi = indptr[r], indptr[r + 1]
         for p in range(lo, hi):
-            F[members[p]] += weights[r] * _product_without(m, members, lo, hi, p, -1, -1)
+            F[members[p]] += weights[r] * product_without(m, members, lo, hi, p, -1, -1)
     return F
 
 
@@ -48,7 +48,7 @@ def hessian(m, members, indptr, weights):
         lo, hi = indptr[r], indptr[r + 1]
         for p in range(lo, hi):
             for q in range(p + 1, hi):
-                a = weights[r] * _product_without(m, members, lo, hi, p, q, -1)
+                a = weights[r] * product_without(m, members, lo, hi, p, q, -1)
                 A[members[p], members[q]] += a
                 A[members[q], members[p]] += a
     return A
@@ -65,7 +65,7 @@ def third(m, members, indptr, weights):
             for q in range(p + 1, hi):
                 for s in range(q + 1, hi):
                     i, j, k = members[p], members[q], members[s]
-                    t = weights[r] * _product_without(m, members, lo, hi, p, q, s)
+                    t = weights[r] * product_without(m, members, lo, hi, p, q, s)
                     T[i, j, k] += t
                     T[i, k, j] += t
                     T[j, i, k] += t
@@ -89,7 +89,7 @@ def third_contract(m, members, indptr, weights, chi_t):
             for q in range(p + 1, hi):
                 for s in range(q + 1, hi):
                     i, j, k = members[p], members[q], members[s]
-                    t = 2.0 * weights[r] * _product_without(m, members, lo, hi, p, q, s)
+                    t = 2.0 * weights[r] * product_without(m, members, lo, hi, p, q, s)
                     if t != 0.0:
                         for a in range(chi_t.shape[1]):
                             xi, xj, xk = chi_t[i, a], chi_t[j, a], chi_t[k, a]
@@ -110,7 +110,7 @@ def third_contract_pairs(m, members, indptr, weights, x_t, y_t):
             for q in range(p + 1, hi):
                 for s in range(q + 1, hi):
                     i, j, k = members[p], members[q], members[s]
-                    t = weights[r] * _product_without(m, members, lo, hi, p, q, s)
+                    t = weights[r] * product_without(m, members, lo, hi, p, q, s)
                     if t != 0.0:
                         for a in range(x_t.shape[1]):
                             G[i, a] += t * (x_t[j, a] * y_t[k, a] + x_t[k, a] * y_t[j, a])

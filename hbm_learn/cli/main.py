@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import hbm_learn
-from hbm_learn.alphabet import Interval
 from hbm_learn.cli import commands
 from hbm_learn.cli.info import info
 from hbm_learn.inference import METHODS as INFERENCE
 from hbm_learn.inversion.parameters import SITES
 from hbm_learn.io.tables import FORMATS, WRITTEN
 from hbm_learn.sampling import METHODS as SAMPLERS
+from hbm_learn.space import Interval
 
 INTRODUCTION = """\
 Learn which variables interact, in pairs, triplets and beyond, from a table of samples: one row a sample, one column a

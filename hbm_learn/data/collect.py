@@ -17,7 +17,8 @@ from hbm_learn.data.power_sums import PowerSums
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.sums import block_sums, value_counts
 from hbm_learn.data.tables import check_weights
-from hbm_learn.space import Space, coding_functions
+from hbm_learn.space import Space
+from hbm_learn.space.space import coding_functions
 
 if TYPE_CHECKING:
     from hbm_learn.data.moments import Moments

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from hbm_learn._kernels import symmetric
-from hbm_learn.alphabet import Alphabet
 from hbm_learn.data.collect import base_space, checked_blocks, collect, counts_of_powers, mergeable_names
 from hbm_learn.data.power_sums import PowerSums
 from hbm_learn.data.samples import Samples, require_order
 from hbm_learn.data.tables import check_weights
 from hbm_learn.interactions import Interactions
-from hbm_learn.space import Space
+from hbm_learn.space import Alphabet, Space
 from hbm_learn.terms import columns_of
 
 MAX_ORDER = 4

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.alphabet import Alphabet
 from hbm_learn.data.reading import Table, read_table
 from hbm_learn.data.sums import value_counts
 from hbm_learn.data.tables import check_weights
 from hbm_learn.data.values import MAX_AUTO_VALUES, Found, find_values, given_alphabets, labelled
-from hbm_learn.space import MISSING, Space
+from hbm_learn.space import MISSING, Alphabet, Space
 
 _BLOCK = 2**22
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from hbm_learn._kernels import codes as _kernels
 from hbm_learn._threads import in_threads, row_parts
-from hbm_learn.alphabet import Alphabet
 from hbm_learn.data.reading import Table
-from hbm_learn.space import MAX_VALUES, MISSING
+from hbm_learn.space import MAX_VALUES, MISSING, Alphabet
 
 # Codes are kept once found while they take at most this; beyond it blocks are read and encoded anew.
 MAX_KEPT_BYTES = 2**28

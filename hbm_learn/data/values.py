@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.alphabet import Alphabet, Nominal
 from hbm_learn.data.coding import BOOLEAN, as_labels, column_index
 from hbm_learn.data.reading import Table
 from hbm_learn.data.scan import ColumnEncoder, Encoder, Scan, refuse
-from hbm_learn.space import MAX_VALUES, each_alphabet
+from hbm_learn.space import MAX_VALUES, Alphabet, Nominal
+from hbm_learn.space.space import each_alphabet
 
 # More distinct numbers than this are not taken for a finite alphabet unless one is given.
 MAX_AUTO_VALUES = 16

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hbm_learn.consistency import Consistent, solve_scalar
+from hbm_learn.consistency.response import Consistent, solve_scalar
 from hbm_learn.inference.bordered import DensePoint
 from hbm_learn.inference.continuation import arrive, path_table
 from hbm_learn.inference.damped import check_tolerance

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hbm_learn.blocks import each, transpose
+from hbm_learn.consistency.blocks import each, transpose
 from hbm_learn.inference.block_sites import BlockSites, BlockState, GaugedCouplings
 from hbm_learn.inference.bordered import DenseBordered
 from hbm_learn.inference.equations import Couplings

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hbm_learn.blocks import transpose
+from hbm_learn.consistency.blocks import transpose
 from hbm_learn.inference.scalar_sites import Sites, SiteState
 from hbm_learn.model import BoltzmannMachine
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hbm_learn.blocks import Blocks, transpose
+from hbm_learn.consistency.blocks import Blocks, transpose
 from hbm_learn.inference.block_groups import GroupState, OneColumn, SeveralColumns
 from hbm_learn.inference.equations import Couplings
 from hbm_learn.model import BoltzmannMachine

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn._kernels.gibbs import term_sums
+from hbm_learn._threads import blas_for
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.inference.exact import exact
 from hbm_learn.inference.result import InferenceResult, is_plain
@@ -75,10 +76,11 @@ def gibbs(
     traced = traces(model, draws)
     residual = float(split_r_hat(traced).max() - 1.0)
     columns = traced[:, :, :-1]  # without H(x)
-    means, m_error, covariances, chi_error = _moments(columns)
-    m, chi = means, covariances
-    if not is_plain(model.space):
-        m, m_error, chi, chi_error = _moments(_numbers(model.space, draws))
+    with blas_for(model.n_columns):
+        means, m_error, covariances, chi_error = _moments(columns)
+        m, chi = means, covariances
+        if not is_plain(model.space):
+            m, m_error, chi, chi_error = _moments(_numbers(model.space, draws))
     log_z, log_z_error = ais.estimate(model, log_w)
     converged, status = _verdict(residual, log_w, log_z_error)
     return InferenceResult(

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hbm_learn.alphabet import Alphabet, SiteMoments, weighted_moments
+from hbm_learn.consistency.sites import sites_by_alphabet
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.sites import sites_by_alphabet
+from hbm_learn.space import Alphabet
+from hbm_learn.space.site_moments import SiteMoments, weighted_moments
 
 # √V enters denominators; below this a site is frozen for every purpose in float64.
 TINY = 1e-280

@@ -15,10 +15,9 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from hbm_learn import gauge
 from hbm_learn.interactions import Interactions
-from hbm_learn.model import BoltzmannMachine
-from hbm_learn.site_weights import quadratic_rows
+from hbm_learn.model import BoltzmannMachine, gauge
+from hbm_learn.model.site_weights import quadratic_rows
 from hbm_learn.space import Space
 from hbm_learn.terms import Terms
 

@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.alphabet import Alphabet, Interval, Nominal
 from hbm_learn.interactions import Interactions
 from hbm_learn.io.replacing import replacing
-from hbm_learn.space import Space
+from hbm_learn.space import Alphabet, Interval, Nominal, Space
 
 FORMAT = "hbm_learn.BoltzmannMachine"
 VERSION = 2

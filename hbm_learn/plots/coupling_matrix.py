@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn import couplings
 from hbm_learn._validation import choose
-from hbm_learn.model import BoltzmannMachine
+from hbm_learn.model import BoltzmannMachine, couplings
 from hbm_learn.names import given_names
 from hbm_learn.plots import _style
 from hbm_learn.terms import Terms

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.alphabet import Alphabet
 from hbm_learn.estimator import HBM
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.names import feature_names, interaction_name, value_name
-from hbm_learn.space import Space
+from hbm_learn.space import Alphabet, Space
 
 # The false-discovery rate at which an interaction is said to stand out, unless the fit was given one.
 DEFAULT_FDR = 0.05

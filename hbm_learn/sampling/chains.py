@@ -25,6 +25,8 @@ from hbm_learn.space import Space
 LANES = 32
 # Elementary operations in one native call, some 0.1 s: between calls Python sees Ctrl-C.
 CHUNK = 4e8
+# Entries decoded at once: their indices and values stay in the cache.
+_DECODED = 2**15
 # Cost of one draw, for each value of a site, in units of one factor of one coupling.
 _DRAW_COST = {kernels.BINARY: 20, kernels.FINITE: 20, kernels.INTERVAL: 200}
 
@@ -153,6 +155,17 @@ class Chains:
 def empty_draws(n_draws: int, n_chains: int, space: Space) -> np.ndarray:
     """Where draws are recorded: codes take a byte, values of continuous variables eight."""
     return np.empty((n_draws, n_chains, space.n_features), dtype=np.uint8 if space.is_finite else np.float64)
+
+
+def decode(codes: np.ndarray, space: Space) -> np.ndarray:
+    """(rows, n) values or labels of codes, in blocks: the indices of all, eight bytes each, are never made at once."""
+    step = max(1, _DECODED // space.n_features)
+    if len(codes) <= step or not space.is_finite:
+        return space.decode(codes)
+    out = np.empty(codes.shape, dtype=space.decode(codes[:1]).dtype)
+    for start in range(0, len(codes), step):
+        out[start : start + step] = space.decode(codes[start : start + step])
+    return out
 
 
 def block_states(block: Block, space: Space) -> np.ndarray:

@@ -8,7 +8,7 @@ from hbm_learn import gaussian
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.sampling import diagnostics
-from hbm_learn.sampling.chains import Chains, check_initial, widths
+from hbm_learn.sampling.chains import Chains, check_initial, decode, widths
 
 
 def gibbs(
@@ -65,5 +65,5 @@ def gibbs(
         chains = Chains(model, widths(n_chains), seed, states, n_jobs)
         chains.advance(burn_in)
         draws = chains.draw(n_draws, thin)
-    X = model.space.decode(draws.reshape(-1, model.n_features)[:n_samples])
+    X = decode(draws.reshape(-1, model.n_features)[:n_samples], model.space)
     return (X, diagnostics.diagnose(model, draws)) if return_diagnostics else X

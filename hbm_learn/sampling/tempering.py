@@ -20,7 +20,7 @@ from hbm_learn._kernels import gibbs as kernels
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.sampling import diagnostics
-from hbm_learn.sampling.chains import Block, Chains, block_states, check_initial, empty_draws
+from hbm_learn.sampling.chains import Block, Chains, block_states, check_initial, decode, empty_draws
 
 # Rounds of the pilot that lays the ladder: sweeps double from the first to the last.
 PILOT_SWEEPS = (32, 64, 128, 256, 512)
@@ -153,5 +153,5 @@ def tempering(
         ladders.advance(burn_in)
         draws = ladders.draw(n_draws, thin)
         extra = {"ladder": ladder, "swap_acceptance": 1.0 - ladders.rejection_rates}
-    X = model.space.decode(draws.reshape(-1, model.n_features)[:n_samples])
+    X = decode(draws.reshape(-1, model.n_features)[:n_samples], model.space)
     return (X, diagnostics.diagnose(model, draws, **extra)) if return_diagnostics else X

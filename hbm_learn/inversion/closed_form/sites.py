@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hbm_learn import gauge
-from hbm_learn.consistency import consistent_lambda
+from hbm_learn.consistency import consistent_lambda, own_weights, quadratic_parameters
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import errors
 from hbm_learn.inversion.result import InversionResult, norm_errors
-from hbm_learn.model import BoltzmannMachine
-from hbm_learn.sites import own_weights, quadratic_parameters
+from hbm_learn.model import BoltzmannMachine, gauge
 from hbm_learn.terms import Terms
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from hbm_learn import gauge
 from hbm_learn._kernels import conditional
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.parameters import Parameters
-from hbm_learn.space import orthonormal
+from hbm_learn.model import gauge
+from hbm_learn.space.space import orthonormal
 
 # Above this share of filled entries of W, a matrix product beats the kernel over entries (about 8 times as many
 # multiplications a second).

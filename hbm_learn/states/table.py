@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn import axes, transforms
 from hbm_learn._kernels import transform as kernels
-from hbm_learn.axes import MAX_STATES
 from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.site_products import factors, products, products_two_valued
 from hbm_learn.space import Space
+from hbm_learn.states import axes, transforms
+from hbm_learn.states.axes import MAX_STATES
+from hbm_learn.states.products import factors, products, products_two_valued
 
 __all__ = ["MAX_STATES", "StateTable"]
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.alphabet import Alphabet, Interval, Nominal
-from hbm_learn.functions import coding_functions, orthonormal, relation
+from hbm_learn.space.alphabet import Alphabet, Interval, Nominal
+from hbm_learn.space.functions import coding_functions, orthonormal, relation
 
 # Codes are uint8, and 255 stands for a missing entry.
 MISSING = 255

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from hbm_learn.blocks import Blocks, each, symmetric, transpose
+from hbm_learn.consistency.blocks import Blocks, each, symmetric, transpose
 from hbm_learn.linalg import spd_inverse
 from hbm_learn.space import Space
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn import couplings as couplings_
-from hbm_learn import gauge
 from hbm_learn._kernels import polynomial
-from hbm_learn.coupling_polynomial import CouplingPolynomial
-from hbm_learn.couplings import finite_vector
 from hbm_learn.interactions import Interactions
 from hbm_learn.io import models as storage
-from hbm_learn.site_weights import SiteWeights, add_columns, add_single, check_sites, frozen, own_table, split_own
+from hbm_learn.model import couplings as couplings_
+from hbm_learn.model import gauge
+from hbm_learn.model.coupling_polynomial import CouplingPolynomial
+from hbm_learn.model.couplings import finite_vector
+from hbm_learn.model.site_weights import SiteWeights, add_columns, add_single, check_sites, frozen, own_table, split_own
 from hbm_learn.space import Space
 from hbm_learn.terms import Terms
 

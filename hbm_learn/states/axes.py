@@ -7,9 +7,9 @@ from math import floor, log10, prod
 
 import numpy as np
 
-from hbm_learn import transforms
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import Space
+from hbm_learn.states import transforms
 
 MAX_STATES = 2**24
 # Gauss–Legendre nodes of a variable on an interval.

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.alphabet import Alphabet
-from hbm_learn.space import Space
+from hbm_learn.space import Alphabet, Space
 
 # What is left of θ beside h and d is dropped below this, relative to the largest entry: it is rounding.
 _ROUNDING = 1e-13

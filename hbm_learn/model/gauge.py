@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import comb
 
-from hbm_learn.coupling_polynomial import CouplingPolynomial
 from hbm_learn.interactions import Interactions
+from hbm_learn.model.coupling_polynomial import CouplingPolynomial
 from hbm_learn.space import Space
 from hbm_learn.terms import closure
 

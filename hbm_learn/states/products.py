@@ -14,10 +14,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from hbm_learn import transforms
 from hbm_learn._kernels import transform as kernels
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import Space
+from hbm_learn.states import transforms
 
 # Relative size of what must be new in a product to widen the basis, and below which an entry of γ is rounding.
 _NEW, _ROUNDING = 1e-9, 4e-15

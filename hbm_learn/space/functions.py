@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hbm_learn.alphabet import Alphabet
+from hbm_learn.space.alphabet import Alphabet
 
 # What is smaller than this, relative to what it is part of, is rounding.
 _ROUNDING = 1e-13
