@@ -63,14 +63,15 @@ def full_name(obj: Any) -> str:
 
 
 def members(cls: type) -> list[str]:
-    """Public methods and properties that a class itself defines."""
+    """Public methods and properties that a class has from us."""
     kinds = (classmethod, staticmethod, property, cached_property)
-    found = [
-        name
-        for name, value in vars(cls).items()
-        if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, kinds) or hasattr(value, "fn"))
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("hbm_learn")]
+    found = {name: value for base in reversed(ours) for name, value in vars(base).items() if not name.startswith("_")}
+    return [
+        f"{full_name(cls)}.{name}"
+        for name, value in found.items()
+        if inspect.isfunction(value) or isinstance(value, kinds) or hasattr(value, "fn")  # fn: of available_if
     ]
-    return [f"{full_name(cls)}.{name}" for name in found]
 
 
 CLASSES = [obj for obj in entry_points() if inspect.isclass(obj)]

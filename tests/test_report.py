@@ -178,7 +178,7 @@ def test_real_data_and_missing_values():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0]])
     X[4, 0] = np.nan
-    with pytest.warns(UserWarning, match="1 rows"):
+    with pytest.warns(UserWarning, match="1 row of X"):
         est = HBM().fit(X)
     words = " ".join(Page(report.html(est, X)).text)
     assert "1 with missing values left out" in words

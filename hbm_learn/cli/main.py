@@ -8,17 +8,16 @@ import re
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import hbm_learn
-from hbm_learn.cli import commands
+from hbm_learn.cli import commands, values
 from hbm_learn.cli.info import info
 from hbm_learn.inference import METHODS as INFERENCE
 from hbm_learn.inversion.parameters import SITES
 from hbm_learn.io.tables import FORMATS, WRITTEN
 from hbm_learn.sampling import METHODS as SAMPLERS
-from hbm_learn.space import Interval
 
 INTRODUCTION = """\
 Learn which variables interact, in pairs, triplets and beyond, from a table of samples: one row a sample, one column a
@@ -134,16 +133,16 @@ def _add_fit(subparsers: Any) -> None:
     parser = _command(subparsers, "fit", commands.fit, "learn a model from a table of samples", FIT, FIT_EXAMPLES)
     parser.add_argument("data", help=f"samples: {FORMATS}")
     model = parser.add_argument_group("the model")
-    model.add_argument("--order", type=_order, default="auto", help='largest interaction considered, or "auto"')
+    model.add_argument("--order", type=values.order, default="auto", help='largest interaction considered, or "auto"')
     model.add_argument(
         "--interactions",
-        type=_interactions,
+        type=values.interactions,
         metavar="LIST",
         help="only these, such as a*b,a*b*c, by column names or numbers; @file reads them from a file, one a line",
     )
     model.add_argument(
         "--alphabet",
-        type=_alphabet,
+        type=values.alphabet,
         default="auto",
         metavar="VALUES",
         help='values such as -1,1; "real"; interval:0,1; or "auto", the values seen (the default)',
@@ -161,7 +160,7 @@ def _add_fit(subparsers: Any) -> None:
     how = parser.add_argument_group("how it is fitted")
     how.add_argument(
         "--refine",
-        type=_refine,
+        type=values.refine,
         default="auto",
         metavar="METHOD",
         help="what removes the bias of the closed form: auto (the default), none, likelihood,"
@@ -169,7 +168,7 @@ def _add_fit(subparsers: Any) -> None:
     )
     how.add_argument(
         "--alpha",
-        type=_alpha,
+        type=values.alpha,
         default="auto",
         help='prior precision of the couplings: "auto" (learnt), a number, or one for each order: 10,100',
     )
@@ -240,11 +239,11 @@ def _add_info(subparsers: Any) -> None:
 
 
 def _add_reading(parser: Any) -> None:
-    parser.add_argument("--columns", type=_list, metavar="NAMES", help="use only these columns: a,b,c")
-    parser.add_argument("--drop", type=_list, metavar="NAMES", help="leave these columns out: id,date")
+    parser.add_argument("--columns", type=values.name_list, metavar="NAMES", help="use only these columns: a,b,c")
+    parser.add_argument("--drop", type=values.name_list, metavar="NAMES", help="leave these columns out: id,date")
     parser.add_argument(
         "--categorical",
-        type=_categorical,
+        type=values.categorical,
         default="auto",
         metavar="NAMES",
         help='columns of labels beside those of text: a,b,c; "auto" (the default): text and categories alone; "none"',
@@ -253,7 +252,9 @@ def _add_reading(parser: Any) -> None:
 
 
 def _add_na(parser: Any) -> None:
-    parser.add_argument("--na", type=_list, metavar="VALUES", help="values that stand for missing, such as -9,unknown")
+    parser.add_argument(
+        "--na", type=values.name_list, metavar="VALUES", help="values that stand for missing, such as -9,unknown"
+    )
 
 
 def _add_common(parser: Any) -> None:
@@ -262,67 +263,3 @@ def _add_common(parser: Any) -> None:
 
 
 # ---------------------------------------------------------------------- text to parameters
-
-
-def _expects(what: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
-    """Make the ValueError of a conversion a sentence that says what to give."""
-
-    def decorate(convert: Callable[[str], Any]) -> Callable[[str], Any]:
-        def converted(text: str) -> Any:
-            try:
-                return convert(text)
-            except (ValueError, TypeError) as error:
-                raise argparse.ArgumentTypeError(f"{text!r}: give {what}") from error
-
-        return converted
-
-    return decorate
-
-
-def _list(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
-
-
-@_expects('an integer, or "auto"')
-def _order(text: str) -> int | str:
-    return text if text == "auto" else int(text)
-
-
-def _categorical(text: str) -> str | list[str] | None:
-    return {"auto": "from_dtype", "none": None}[text] if text in ("auto", "none") else _list(text)
-
-
-def _refine(text: str) -> str | None:
-    return None if text.lower() == "none" else text
-
-
-@_expects('"auto", a number, or one number for each order, such as 10,100')
-def _alpha(text: str) -> str | float | list[float]:
-    if text == "auto":
-        return text
-    numbers = [float(item) for item in _list(text)]
-    return numbers[0] if len(numbers) == 1 else numbers
-
-
-@_expects('values such as -1,1, "real", interval:0,1, or "auto"')
-def _alphabet(text: str) -> Any:
-    """Values, an Interval, or the words that the library knows."""
-    if text in ("auto", "real"):
-        return text
-    if text.startswith("interval:"):
-        return Interval(*(float(item) for item in _list(text.removeprefix("interval:"))))
-    numbers = [float(item) for item in _list(text)]
-    return [int(x) for x in numbers] if all(x == int(x) for x in numbers) else numbers
-
-
-def _interactions(text: str) -> list[tuple[str, ...]]:
-    """a*b,a*b*c as tuples of names; which of them are numbers of columns is settled once the columns are known."""
-    if text.startswith("@"):
-        try:
-            with open(text[1:], encoding="utf-8") as file:
-                items = [line.strip() for line in file if line.strip()]
-        except OSError as error:
-            raise argparse.ArgumentTypeError(f"cannot read {text[1:]}: {error.strerror}") from error
-    else:
-        items = _list(text)
-    return [tuple(member.strip() for member in item.split("*")) for item in items]

@@ -68,7 +68,7 @@ class Sites:
         finite = np.flatnonzero(space.sizes[chosen])
         if finite.size:
             self._parts.append(_FiniteSites(model, chosen, finite))
-        for alphabet, sites in sites_by_alphabet(space):
+        for alphabet, sites in [] if finite.size == self.n else sites_by_alphabet(space):
             at = np.flatnonzero(np.isin(chosen, sites))
             if not alphabet.is_finite and at.size:
                 self._parts.append(_ContinuousSites(model, chosen, at, alphabet))
@@ -172,11 +172,11 @@ class _FiniteSites:
         self.at, sites = at, chosen[at]
         tables = [np.asarray(model.space.functions[i])[:, 0] for i in sites]
         self.sizes = model.space.sizes[sites]
-        values = np.empty((len(sites), int(self.sizes.max())))
-        self.theta = np.full(values.shape, -np.inf)
-        for row, theta, table, i in zip(values, self.theta, tables, sites):
-            row[:] = table[0]
-            row[: len(table)], theta[: len(table)] = table, model.own[i]
+        there = np.arange(int(self.sizes.max())) < self.sizes[:, None]
+        values = np.repeat([[table[0]] for table in tables], there.shape[1], axis=1)
+        self.theta = np.full(there.shape, -np.inf)
+        values[there] = np.concatenate(tables)
+        self.theta[there] = np.concatenate([np.asarray(model.own[i]) for i in sites])
         low, high = values.min(axis=1), values.max(axis=1)
         self.t, self.half = 0.5 * (low + high), 0.5 * (high - low)
         self.values = values[:1] if (values == values[0]).all() else values

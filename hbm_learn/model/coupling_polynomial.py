@@ -58,7 +58,15 @@ class CouplingPolynomial:
         return self._columns.members, self._columns.indptr, self._column_weights
 
     def on_rows(self, kernel: Callable[..., np.ndarray], X: np.ndarray) -> np.ndarray:
-        """A kernel over the rows of X, (rows, N), in threads."""
+        """A kernel over the rows of X, in threads.
+
+        Parameters
+        ----------
+        kernel : callable
+            (rows, *arrays of the polynomial) → one result a row.
+        X : (rows, N) array
+            Columns.
+        """
         X = np.ascontiguousarray(X)
         parts = row_parts(len(X), len(X) * len(self._columns.members))
         return np.concatenate(in_threads(lambda part: kernel(X[part], *self._kernel_args), parts))
