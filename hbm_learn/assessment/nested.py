@@ -1,0 +1,216 @@
+"""Nested tests of every term that was considered, and selection at a level: pairs, then triplets given them, and so on.
+
+1. pairs: drop tests in the model of all pairs
+2. k = 3 … K: add tests given all pairs and what was selected of higher orders so far; Benjamini–Hochberg over all of
+   order k; what was added and is not needed beside the rest is dropped, and the others are tested again
+3. downward: each lower order once more, given what was selected above it
+
+Every pair is held in every null: a pair too weak to be selected would otherwise show as a triplet. Without a level
+there is one pass of 1 and 2, and nothing is selected.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+from scipy import stats
+
+from hbm_learn.assessment.node_data import NodeData
+from hbm_learn.assessment.nodes import Node, fit_nodes
+from hbm_learn.assessment.saddlepoint import deviates, p_values
+from hbm_learn.assessment.score_tests import add_at_best, drop_at_best
+from hbm_learn.assessment.tests import Tests
+from hbm_learn.data.samples import Samples
+from hbm_learn.interactions import Interactions
+from hbm_learn.terms import Terms, closure
+
+# Rounds of adding and dropping in an order.
+MAX_ROUNDS = 4
+# Of what fails among the selected, so much is dropped at a time.
+_SHARE = 0.2
+
+
+def all_tests(samples: Samples, considered: Terms, *, site: str = "free", n_jobs: int | None = None) -> Tests:
+    """Tests of every term considered, without a selection.
+
+    Parameters
+    ----------
+    samples : Samples
+        Complete, on finite alphabets.
+    considered : Terms
+    site : str
+        "free" or "quadratic", as in the fit.
+    n_jobs : int or None
+        Threads; nothing depends on it.
+    """
+    search = _Search(NodeData(samples, site, n_jobs), considered)
+    for k in considered.keys.orders:
+        search.test(k)
+    return search.tests()
+
+
+def select(
+    samples: Samples, considered: Terms, level: float, *, site: str = "free", n_jobs: int | None = None
+) -> tuple[Interactions, Tests]:
+    """The selected sets of columns with all their subsets, and the tests of every term considered.
+
+    Parameters
+    ----------
+    samples, considered, site, n_jobs
+        As in ``all_tests``.
+    level : float
+        The false-discovery rate within each order, between 0 and 1.
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"fdr={level!r}: give a false-discovery rate between 0 and 1, such as 0.05.")
+    search = _Search(NodeData(samples, site, n_jobs), considered)
+    orders = considered.keys.orders
+    for k in orders:
+        search.test(k)
+        if k > 2:
+            search.settle(k, level)
+    for k in reversed(orders[:-1]):
+        # What was selected above changes the null of what lies below only if there is something.
+        if search.selected[considered.order > k].any():
+            search.test(k)
+            if k > 2:
+                search.settle(k, level)
+    found = search.tests()
+    return found.select(level), found
+
+
+class _Search:
+    """What is in the model so far, the nodes fitted with it, and the last test of each term.
+
+    Attributes
+    ----------
+    selected : (p,) array
+        Terms of orders above 2 that are in the model.
+    root, df : (p,) arrays
+        Of the last test of each term.
+    least : (p,) array
+        A lower bound on p-values: that with which a term was once dropped.
+    fitted, stamp : (n,), (p,) arrays
+        When each node was fitted and each term tested last, in counts of changes of the model.
+    """
+
+    def __init__(self, data: NodeData, considered: Terms):
+        self.data, self.considered = data, considered
+        self.terms = Terms(data.space, considered.columns)
+        p = len(self.terms)
+        self.clock, self.stamp = 0, np.full(p, -1)
+        self.fitted = np.zeros(data.space.n_features, dtype=int)
+        self.selected, self.dropped = np.zeros(p, dtype=bool), np.zeros(p, dtype=bool)
+        self.root, self.df, self.least = np.zeros(p), np.zeros(p, dtype=np.intp), np.zeros(p)
+        self.pairs = closure(considered.columns, data.space)
+        self.pairs = Interactions.from_blocks([self.pairs.block(2)], data.space.n_columns)
+        self.model = self.pairs
+        self.nodes: dict[int, Node] = {}
+        self._refit(range(data.space.n_features))
+
+    # ------------------------------------------------------------------ the model
+
+    def _refit(self, sites: range | np.ndarray) -> None:
+        self.nodes |= fit_nodes(self.data, sites, self.model)
+        self.clock += 1
+        self.fitted[sites] = self.clock
+
+    def _hold(self, selected: np.ndarray) -> None:
+        """Change the model to all pairs and the closure of these terms; nodes that see no change are kept."""
+        self.selected = selected
+        blocks = {2: self.pairs.block(2)}
+        lower = closure(self.terms.select(selected), self.data.space)
+        blocks |= {k: lower.block(k) for k in lower.orders if k > 2}
+        new = Interactions.from_blocks(blocks.values(), self.data.space.n_columns)
+        if new == self.model:
+            return
+        changed = np.concatenate([_only_in(new, self.model), _only_in(self.model, new)])
+        self.model = new
+        self._refit(np.unique(self.data.space.site[changed]))
+
+    # ------------------------------------------------------------------ tests
+
+    def test(self, k: int) -> None:
+        """All terms of order k given the model: drop tests of those in it, add tests of the others."""
+        where = self.terms.keys.slice(k)
+        self._test(np.arange(where.start, where.stop))
+
+    def _test(self, which: np.ndarray) -> None:
+        which = which[self._stale(which)]
+        place = self.model.positions(self.terms.columns)
+        inside = self.terms.sum((place >= 0).astype(float)) == self.terms.df
+        for mine, work in ((which[inside[which]], drop_at_best), (which[~inside[which]], add_at_best)):
+            if len(mine):
+                self.root[mine], self.df[mine] = work(self.nodes, self.model, self.terms, mine)
+        self.stamp[which] = self.clock
+
+    def _stale(self, which: np.ndarray) -> np.ndarray:
+        """Whether a node of each of some terms was fitted since its last test."""
+        out = np.zeros(len(which), dtype=bool)
+        for k in np.unique(self.terms.order[which]):
+            mine = self.terms.order[which] == k
+            sites = self.data.space.site[self.terms.keys.block(k)[which[mine] - self.terms.keys.slice(k).start]]
+            out[mine] = self.fitted[sites].max(axis=1) > self.stamp[which[mine]]
+        return out
+
+    def settle(self, k: int, level: float) -> None:
+        """Add what passes in order k, drop what is not needed beside it, test the others again; until all stays."""
+        for _ in range(MAX_ROUNDS):
+            passing = self._passing(k, level)
+            chosen = self.selected.copy()
+            mine = self.terms.order == k
+            chosen[mine] = passing[mine] & ~self.dropped[mine]
+            if (chosen == self.selected).all():
+                return
+            self._hold(chosen)
+            self._eliminate(k, level)
+            self.test(k)
+        self._hold(self.selected & ~((self.terms.order == k) & ~self._passing(k, level)))
+
+    def _eliminate(self, k: int, level: float) -> None:
+        """Drop the worst fifth of those that fail beside the others, until none does."""
+        where = self.terms.keys.slice(k)
+        n_tests = where.stop - where.start
+        while True:
+            mine = np.flatnonzero(self.selected & (self.terms.order == k))
+            if not len(mine):
+                return
+            self._test(mine)
+            p = self.p_values[mine]
+            failing = np.flatnonzero(p > level * len(mine) / n_tests)
+            if not len(failing):
+                return
+            worst = mine[failing[np.argsort(-p[failing], kind="stable")][: ceil(_SHARE * len(failing))]]
+            self.least[worst], self.dropped[worst] = self.p_values[worst], True
+            kept = self.selected.copy()
+            kept[worst] = False
+            self._hold(kept)
+
+    # ------------------------------------------------------------------ what they say
+
+    @property
+    def p_values(self) -> np.ndarray:
+        return np.maximum(p_values(self.root, self.df), self.least)
+
+    def _passing(self, k: int, level: float) -> np.ndarray:
+        where = self.terms.keys.slice(k)
+        out = np.zeros(len(self.terms), dtype=bool)
+        out[where] = stats.false_discovery_control(self.p_values[where]) <= level
+        return out
+
+    def tests(self) -> Tests:
+        p, z = self.p_values, deviates(self.root, self.df)
+        raised = p > p_values(self.root, self.df)
+        z = np.where(raised, np.sign(z) * stats.norm.isf(0.5 * p), z)
+        q = np.ones_like(p)
+        for k in self.terms.keys.orders:
+            where = self.terms.keys.slice(k)
+            q[where] = stats.false_discovery_control(p[where])
+        return Tests(self.considered, self.considered, z, self.terms.df, p, q)
+
+
+def _only_in(a: Interactions, b: Interactions) -> np.ndarray:
+    """Columns in the sets of a that b does not have."""
+    absent = np.repeat(b.positions(a) < 0, np.diff(a.indptr))
+    return a.members[absent]

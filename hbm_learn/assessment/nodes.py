@@ -1,0 +1,226 @@
+"""Nodes: one variable given the others, as an exponential family of its own.
+
+    p_r(v) ∝ exp(Σ_k η_kr O_k(v)),     η_k = Σ_f θ_kf Φ_f,     Φ = 1 and products of columns of the other variables
+
+in the standard gauge. Each node is fitted by itself, so that a test at a node needs no joint fit. A weak ridge,
+N(0, 3²) on couplings of columns scaled to [0, 1], keeps a maximum where values are separated, and changes nothing
+elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from scipy import linalg
+
+from hbm_learn._kernels import score
+from hbm_learn._threads import in_threads
+from hbm_learn.assessment.node_data import NodeData
+from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.parameters import independent_own
+
+PRIOR_SCALE = 3.0
+# What is left of the log-likelihood, in nats, when a node counts as fitted.
+_ENOUGH = 1e-9
+_MAX_ITER = 200
+
+
+class Node:
+    """Site a given the others, with the interactions of a closed set.
+
+    Attributes
+    ----------
+    features : list of (m, k) arrays
+        The monomials Φ beyond the constant, one array of sets of columns for each k.
+    outputs : list of arrays
+        For each function of O the monomials (0: the constant) that it has a parameter for.
+    ptr : (o + 1,) array
+        Parameters of output k are ``ptr[k]:ptr[k + 1]``.
+    interaction : (P,) array
+        The set of columns, by its position in ``model``, that each parameter is the coupling of; −1 for a field.
+    theta : (P,) array
+    H : (P, P) array
+        −∂² of the log-likelihood with the ridge, at θ.
+    """
+
+    def __init__(self, data: NodeData, site: int, model: Interactions):
+        self.data, self.site, self.model, self.O = data, site, model, data.own[site]
+        self.first = int(data.space.column_ptr[site])
+        self.n_columns = int(data.space.column_ptr[site + 1]) - self.first
+        rests, columns, where = _members(model, range(self.first, self.first + self.n_columns))
+        self.features, place = _distinct_sets(rests)
+        self.outputs, held = [], []
+        for k in range(self.O.shape[1]):
+            mine = np.flatnonzero(columns == self.first + k) if k < self.n_columns else np.zeros(0, dtype=np.intp)
+            self.outputs.append(np.concatenate([[0], 1 + place[mine]]).astype(np.intp))
+            held.append(np.concatenate([[-1], where[mine]]).astype(np.intp))
+        self.interaction = np.concatenate(held)
+        self.ptr = np.concatenate([[0], np.cumsum([len(m) for m in self.outputs])])
+        extents = [np.ones(1), *(data.extent[rows].prod(axis=1) for rows in self.features)]
+        extent = np.concatenate(extents)
+        ridge = [
+            (extent[m] * data.extent[self.first + min(k, self.n_columns - 1)] / PRIOR_SCALE) ** 2
+            for k, m in enumerate(self.outputs)
+        ]
+        self.ridge = np.where(self.interaction >= 0, np.concatenate(ridge), 0.0)
+        self.x = data.codes[site]
+        self.theta = np.zeros(len(self.interaction))
+        self.theta[self.ptr[:-1]] = independent_own(self.O, data.frequencies[site])
+
+    # ------------------------------------------------------------------ passes over the rows
+
+    @cached_property
+    def _complete(self) -> list[bool]:
+        """Whether an output takes every monomial, in order: then no copy is needed."""
+        K = 1 + sum(len(rows) for rows in self.features)
+        return [len(m) == K and bool((m == np.arange(K)).all()) for m in self.outputs]
+
+    def design(self, where: slice) -> np.ndarray:
+        """Φ (K, C)."""
+        C = where.stop - where.start
+        return np.concatenate([np.ones((1, C)), *(self.data.monomials(rows, where) for rows in self.features)])
+
+    def fields(self, theta: np.ndarray, Phi: np.ndarray) -> np.ndarray:
+        """η (B, o, C) of parameters (B, P)."""
+        out = np.empty((len(theta), len(self.outputs), Phi.shape[1]))
+        for k, (lo, hi) in enumerate(pairwise(self.ptr)):
+            if hi == lo + 1:
+                out[:, k] = theta[:, lo : lo + 1]
+            else:
+                out[:, k] = theta[:, lo:hi] @ (Phi if self._complete[k] else Phi[self.outputs[k]])
+        return out
+
+    def adjoint(self, Z: np.ndarray, Phi: np.ndarray) -> np.ndarray:
+        """(B, P) Σ_r Z_kr Φ_fr of Z (B, o, C)."""
+        parts = [
+            Z[:, k] @ (Phi if self._complete[k] else Phi[m]).T if len(m) > 1 else Z[:, k].sum(axis=1, keepdims=True)
+            for k, m in enumerate(self.outputs)
+        ]
+        return np.concatenate(parts, axis=1)
+
+    def value_gradient(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Σ w ln p(x) (B,) without the ridge, and its gradient (B, P), for parameters (B, P)."""
+        value, gradient = np.zeros(len(theta)), np.zeros_like(theta)
+        for where in self.data.chunks():
+            Phi = self.design(where)
+            eta = self.fields(theta, Phi)
+            residual = np.empty_like(eta)
+            value += score.residuals(eta, self.O, self.x[where], self.data.weights[where], residual)
+            gradient += self.adjoint(residual, Phi)
+        return value, gradient
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        """(P, P) with the ridge, at one θ (P,)."""
+        H = np.diag(self.ridge)
+        for where in self.data.chunks():
+            Phi = self.design(where)
+            C = self.covariance(self.fields(theta[None], Phi)[0], where)
+            for k, mine in enumerate(self.outputs):
+                for l in range(k, len(self.outputs)):
+                    block = (Phi[mine] * C[k, l]) @ Phi[self.outputs[l]].T
+                    H[self.ptr[k] : self.ptr[k + 1], self.ptr[l] : self.ptr[l + 1]] += block
+        upper = np.triu(H)
+        return upper + np.triu(H, 1).T
+
+    def covariance(self, eta: np.ndarray, where: slice) -> np.ndarray:
+        """(o, o, C) w Cov(O_k, O_l) for η (o, C)."""
+        out = np.empty((len(eta), *eta.shape))
+        score.covariances(eta, self.O, self.data.weights[where], out)
+        return out
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(self) -> Node:
+        """θ at its maximum, and H there."""
+        self.theta, self.H = self.maximise(self.theta, None)
+        return self
+
+    def maximise(
+        self, theta: np.ndarray, H: np.ndarray | None, fixed: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """θ at the maximum and H there, from a start with an H that is good enough, or None.
+
+        Steps are taken with an old H while each takes nine tenths of what is left; a new H costs as much as many steps.
+        Parameters in ``fixed`` (P,) keep their values.
+        """
+        free = np.ones(len(theta), dtype=bool) if fixed is None else ~fixed
+        value, gradient = self._penalised(theta)
+        factor, old, fresh = None, np.inf, False
+        for _ in range(_MAX_ITER):
+            if factor is None:
+                H, fresh = (self.hessian(theta), True) if H is None else (H, False)
+                factor = _factor(H[np.ix_(free, free)])
+            step = np.zeros_like(theta)
+            step[free] = linalg.cho_solve(factor, gradient[free])
+            decrement = float(gradient @ step)
+            if decrement <= _ENOUGH:
+                break
+            if decrement > 0.1 * old and not fresh:
+                factor, H, old = None, None, np.inf
+                continue
+            length, new = 1.0, self._penalised(theta + step)
+            while new[0] < value + 1e-4 * length * decrement - 1e-10 * abs(value) and length > 1e-6:
+                length *= 0.5
+                new = self._penalised(theta + length * step)
+            theta = theta + length * step
+            (value, gradient), old, fresh = new, decrement if length == 1.0 else 0.0, False
+        return theta, self.hessian(theta)
+
+    def _penalised(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = self.value_gradient(theta[None])
+        return float(value[0]) - 0.5 * float(self.ridge @ theta**2), gradient[0] - self.ridge * theta
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """H⁻¹."""
+        return linalg.cho_solve(_factor(self.H), np.eye(len(self.H)))
+
+    @property
+    def spread(self) -> float:
+        """The mean variance of the node's columns given the others, at most about 1: what a test has to work with."""
+        fields = self.ptr[: self.n_columns]
+        return float(np.mean(np.diag(self.H)[fields])) / self.data.n_samples
+
+
+def fit_nodes(data: NodeData, sites: Iterable[int], model: Interactions) -> dict[int, Node]:
+    """The nodes of some sites with what a closed set of interactions gives them."""
+    sites = [int(a) for a in sites]
+    return dict(zip(sites, in_threads(lambda a: Node(data, a, model).fit(), sites, data.n_jobs)))
+
+
+def _factor(H: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Cholesky factor, with as little on the diagonal as it takes."""
+    scale = np.maximum(np.diag(H), 1e-300)
+    for jitter in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+        try:
+            return linalg.cho_factor(H + np.diag(jitter * scale + 1e-200 * (jitter > 0)))
+        except linalg.LinAlgError:
+            continue
+    return linalg.cho_factor(np.diag(scale))
+
+
+def _members(model: Interactions, columns: range) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """For every set with one of the columns: the rest of it (one array an order), that column, and its position."""
+    rests, which, positions = [], [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
+    for k in model.orders:
+        block = model.block(k)
+        mine = (block >= columns.start) & (block < columns.stop)
+        rows = np.flatnonzero(mine.any(axis=1))
+        rests.append(block[rows][~mine[rows]].reshape(-1, k - 1))
+        which.append(block[rows][mine[rows]])
+        positions.append(model.slice(k).start + rows)
+    return rests, np.concatenate(which), np.concatenate(positions)
+
+
+def _distinct_sets(rests: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+    """The different rows of each array, and where each row of all arrays stands among all different ones."""
+    found, place, count = [], [np.zeros(0, dtype=np.intp)], 0
+    for rows in rests:
+        unique, inverse = np.unique(rows, axis=0, return_inverse=True)
+        found.append(unique)
+        place.append(count + inverse.ravel())
+        count += len(unique)
+    return found, np.concatenate(place)

@@ -1,0 +1,265 @@
+"""Score tests of interactions, one variable given the others.
+
+add    μ ∌ model:  g = Π_{μ∖a} φ at node a,  c = Φ'W g,  S = Σ g(φ_a − ⟨φ_a⟩) − H⁻¹c·gradient,  V = g'W g − c'H⁻¹c
+drop   μ ∈ model:  the same at the maximum without μ, which one chord step reaches from the maximum with it
+
+Each term is tested at one of its variables: where most variance is left. The reference is the saddlepoint's. A term is
+tested given all its own subsets, those that the model lacks by one step; so nothing depends on the gauge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hbm_learn._kernels import score
+from hbm_learn._threads import in_threads
+from hbm_learn.assessment.drop import drop_at
+from hbm_learn.assessment.node_data import NodeData
+from hbm_learn.assessment.nodes import Node, fit_nodes
+from hbm_learn.assessment.saddlepoint import deviates, direction, p_values, tail
+from hbm_learn.assessment.term_groups import groups
+from hbm_learn.data.samples import Samples
+from hbm_learn.interactions import Interactions
+from hbm_learn.terms import Terms
+
+# Entries of the arrays over rows that a block of candidates makes.
+_ENTRIES = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Of each term, all (p,).
+
+    Attributes
+    ----------
+    terms : Terms
+    z : array
+        Signed; for a block of several functions the normal deviate with the same p-value.
+    df : array
+        0 where nothing could be tested: then z = 0 and p = 1.
+    p_values : array
+    """
+
+    terms: Terms
+    z: np.ndarray
+    df: np.ndarray
+    p_values: np.ndarray
+
+
+def add_tests(data: NodeData | Samples, model: Interactions, candidates: Interactions) -> Scores:
+    """Would each term improve the model?
+
+    Parameters
+    ----------
+    data : NodeData or Samples
+    model : Interactions
+        A closed set of sets of columns.
+    candidates : Interactions
+        Sets of columns of terms that the model does not have.
+    """
+    data = data if isinstance(data, NodeData) else NodeData(data)
+    terms = Terms(data.space, candidates)
+    nodes = fit_nodes(data, range(data.space.n_features), model)
+    return scores(terms, *add_at_best(nodes, model, terms, np.arange(len(terms))))
+
+
+def drop_tests(data: NodeData | Samples, model: Interactions, candidates: Interactions | None = None) -> Scores:
+    """Does the model need each of its terms, given all the others?
+
+    Parameters
+    ----------
+    data, model
+        As in ``add_tests``.
+    candidates : Interactions or None
+        Sets of columns of terms of the model; all by default.
+    """
+    data = data if isinstance(data, NodeData) else NodeData(data)
+    terms = Terms(data.space, model if candidates is None else candidates)
+    nodes = fit_nodes(data, range(data.space.n_features), model)
+    return scores(terms, *drop_at_best(nodes, model, terms, np.arange(len(terms))))
+
+
+def scores(terms: Terms, root: np.ndarray, df: np.ndarray) -> Scores:
+    """From signed roots of χ² statistics."""
+    return Scores(terms, deviates(root, df), df, p_values(root, df))
+
+
+# ---------------------------------------------------------------------- each term at one node
+
+
+def add_at_best(
+    nodes: dict[int, Node], model: Interactions, terms: Terms, which: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Roots of χ² and df of the terms ``which``, each at the node with most variance left."""
+    best = spread_site(nodes, terms, which)
+
+    def work(a: int, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return add_at(nodes[a], model, terms, mine)
+
+    return _each(nodes, best, which, work)
+
+
+def drop_at_best(
+    nodes: dict[int, Node], model: Interactions, terms: Terms, which: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Roots of χ² and df of the terms ``which`` of the model, each at the node with the largest efficient variance."""
+    wanted = np.isin(terms.group, which)
+    if (model.positions(terms.columns)[wanted] < 0).any():
+        raise ValueError("drop tests are of terms in the model: use add_tests for others.")
+    # A node that saw no change of the model since it was fitted keeps the numbering of the model that it was fitted in.
+    numbering = {id(node.model): _term_of(node.model, terms) for node in nodes.values()}
+    owner = {a: _owner(node, numbering[id(node.model)]) for a, node in nodes.items()}
+    largest, best = np.full(len(terms), -np.inf), np.zeros(len(terms), dtype=np.intp)
+    for a in sorted(nodes):
+        t, v = _efficient(nodes[a], owner[a])
+        better = v > largest[t] * (1.0 + 1e-9)
+        largest[t[better]], best[t[better]] = v[better], a
+
+    def work(a: int, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return drop_at(nodes[a], [np.flatnonzero(owner[a] == t) for t in mine])
+
+    return _each(nodes, best[which], which, work)
+
+
+def spread_site(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
+    """For each of some terms the member whose node has most variance left."""
+    order = sorted(nodes)
+    spread = np.full(terms.space.n_features, -np.inf)
+    spread[order] = np.round([nodes[a].spread for a in order], 9)
+    out = np.empty(len(which), dtype=np.intp)
+    for k in np.unique(terms.order[which]):
+        mine = terms.order[which] == k
+        sites = terms.space.site[terms.keys.block(k)[which[mine] - terms.keys.slice(k).start]]
+        out[mine] = sites[np.arange(len(sites)), np.argmax(spread[sites], axis=1)]
+    return out
+
+
+def _term_of(model: Interactions, terms: Terms) -> np.ndarray:
+    """The term of each set of columns of a model, −1 where it is none of them; one entry more, −1, for fields."""
+    place = model.positions(terms.columns)
+    out = np.full(len(model) + 1, -1, dtype=np.intp)
+    out[place[place >= 0]] = terms.group[place >= 0]
+    return out
+
+
+def _owner(node: Node, term_of: np.ndarray) -> np.ndarray:
+    """(P,) the term of each parameter of a node, −1 where there is none."""
+    return term_of[node.interaction]
+
+
+def _efficient(node: Node, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Terms that the node has, and the mean efficient variance of the scores of each."""
+    mine = np.flatnonzero(owner >= 0)
+    v = 1.0 / np.maximum(np.diag(node.inverse)[mine], 1e-300)
+    found, at = np.unique(owner[mine], return_inverse=True)
+    return found, np.bincount(at, v) / np.maximum(np.bincount(at), 1)
+
+
+def _each(
+    nodes: dict[int, Node],
+    best: np.ndarray,
+    which: np.ndarray,
+    work: Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """work(site, its terms) for every site in threads, the longest lists first."""
+    sites, counts = np.unique(best, return_counts=True)
+    sites = sites[np.argsort(-counts, kind="stable")]
+    n_jobs = next(iter(nodes.values())).data.n_jobs if nodes else 1
+    z, df = np.zeros(len(which)), np.zeros(len(which), dtype=np.intp)
+    for a, found in zip(sites, in_threads(lambda a: work(int(a), which[best == a]), sites, n_jobs)):
+        z[best == a], df[best == a] = found
+    return z, df
+
+
+# ---------------------------------------------------------------------- add tests at one node
+
+
+def add_at(node: Node, model: Interactions, terms: Terms, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Roots of χ² and df of add tests of some terms at one of their variables."""
+    z, df = np.zeros(len(which)), np.zeros(len(which), dtype=np.intp)
+    for at, outputs, rest, n_nuisance in groups(node, model, terms, which):
+        R, m = len(node.data.weights), len(outputs)
+        step = max(1, min(1024, _ENTRIES // (min(R, 4096) * m)))
+        for lo in range(0, len(at), step):
+            part = slice(lo, lo + step)
+            z[at[part]], df[at[part]] = _add(node, outputs, rest[part], n_nuisance)
+    return z, df
+
+
+def _add(node: Node, outputs: np.ndarray, rest: np.ndarray, n_nuisance: int) -> tuple[np.ndarray, np.ndarray]:
+    """Roots of χ² and df for T blocks of m sets: rest (T, m, k) columns beside that of the node, which is
+    ``outputs`` (m,). The first ``n_nuisance`` of each block are in the null, and reached by one step."""
+    S, raw, cross = _sums(node, outputs, rest)
+    co = cross @ node.inverse
+    gradient = node.ridge * node.theta  # what the maximum leaves of the likelihood's
+    S = S - co @ gradient
+    V = raw - np.einsum("tip,tjp->tij", cross, co) - np.einsum("tip,p,tjp->tij", co, node.ridge, co)
+    A = _beside(V, n_nuisance)
+    S, V = np.einsum("tdm,tm->td", A, S), np.einsum("tdm,tmn,ten->tde", A, V, A)
+    before = np.diagonal(raw, axis1=1, axis2=2)[:, n_nuisance:]
+    found = direction(S, V, before)
+    single = S.shape[1] == 1
+    root = np.sign(S[:, 0]) * np.sqrt(found.chi2) if single else np.sqrt(found.chi2)
+    doubtful = np.flatnonzero(found.doubtful & (found.df > 0))
+    t = np.ones((len(S), 1)) if single else found.t
+    alpha = np.einsum("td,tdm->tm", t, A)
+    for lo in range(0, len(doubtful), 64):
+        these = doubtful[lo : lo + 64]
+        root[these] = _tails(node, outputs, rest[these], alpha[these], co[these])
+    return root, found.df
+
+
+def _beside(V: np.ndarray, n_nuisance: int) -> np.ndarray:
+    """(T, d, m) what takes the scores of the nuisance out of those of the d that are tested: (−V_dE V_EE⁻¹, 1)."""
+    T, m = V.shape[:2]
+    A = np.zeros((T, m - n_nuisance, m))
+    A[:, :, n_nuisance:] = np.eye(m - n_nuisance)
+    if n_nuisance:
+        inside = V[:, :n_nuisance, :n_nuisance]
+        A[:, :, :n_nuisance] = -V[:, n_nuisance:, :n_nuisance] @ np.linalg.pinv(inside, rcond=1e-9, hermitian=True)
+    return A
+
+
+def _sums(node: Node, outputs: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores (T, m), their covariances (T, m, m), and those with the scores of the node's parameters (T, m, P)."""
+    T, m = rest.shape[:2]
+    S, raw, cross = np.zeros((T, m)), np.zeros((T, m, m)), np.zeros((T, m, len(node.theta)))
+    for where in node.data.chunks():
+        Phi = node.design(where)
+        eta = node.fields(node.theta[None], Phi)
+        C, residual = node.covariance(eta[0], where), np.empty_like(eta)
+        score.residuals(eta, node.O, node.x[where], node.data.weights[where], residual)
+        G = node.data.monomials(rest, where)
+        for i, k in enumerate(outputs):
+            S[:, i] += G[:, i] @ residual[0, k]
+            for l, mine in enumerate(node.outputs):
+                weighted = Phi[mine] * C[k, l]
+                cross[:, i, node.ptr[l] : node.ptr[l + 1]] += G[:, i] @ weighted.T
+            for j in range(i, m):
+                raw[:, i, j] += (G[:, i] * G[:, j]) @ C[k, outputs[j]]
+    lower = np.tril_indices(m, -1)
+    raw[:, lower[0], lower[1]] = raw[:, lower[1], lower[0]]
+    return S, raw, cross
+
+
+def _tails(node: Node, outputs: np.ndarray, rest: np.ndarray, alpha: np.ndarray, co: np.ndarray) -> np.ndarray:
+    """Deviates of the scores h = Σ_i α_i (g_i − Φ co_i) of T blocks."""
+    T, o, R = len(rest), len(node.outputs), len(node.data.weights)
+    theta = np.einsum("tm,tmp->tp", alpha, co)
+    z = np.empty(T)
+    step = max(1, _ENTRIES // (o * R))
+    for lo in range(0, T, step):
+        part = slice(lo, min(lo + step, T))
+        eta, h = np.empty((o, R)), np.empty((part.stop - lo, o, R))
+        for where in node.data.chunks():
+            Phi = node.design(where)
+            eta[:, where] = node.fields(node.theta[None], Phi)[0]
+            h[:, :, where] = -node.fields(theta[part], Phi)
+            G = node.data.monomials(rest[part], where)
+            for i, k in enumerate(outputs):
+                h[:, k, where] += alpha[part, i, None] * G[:, i]
+        z[part] = [tail(node, eta, each)[0] for each in h]
+    return z
