@@ -2,24 +2,21 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
+import latex2mathml.converter
+from docutils import nodes
+
+import hbm_learn
+
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
-import docstrings  # noqa: E402
-import latex2mathml.converter  # noqa: E402
-from docutils import nodes  # noqa: E402
-
-import hbm_learn  # noqa: E402
 
 project = "hbm_learn"
 author = "The hbm_learn developers"
 copyright = author
 version = release = hbm_learn.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton"]
 html_math_renderer = "mathml"  # formulas are in the page itself: nothing is fetched
 exclude_patterns = ["_build", "README.md", "**.ipynb_checkpoints"]
 html_theme = "furo"
@@ -40,6 +37,8 @@ nb_merge_streams = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+numpydoc_show_class_members = False  # autodoc lists them
+numpydoc_attributes_as_param_list = True
 
 
 def copy_notebooks() -> list[str]:
@@ -72,5 +71,4 @@ def display_math(writer, node) -> None:
 
 
 def setup(app) -> None:
-    app.connect("autodoc-process-docstring", docstrings.process)
     app.add_html_math_renderer("mathml", (inline_math, None), (display_math, None))

@@ -8,21 +8,35 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import pandas as pd
 
 from hbm_learn import HBM, datasets, plots
 
 mpl.use("Agg")
 
+# Names that need no shortening in small pictures.
+SHORT = {
+    "reads news": "news",
+    "trust in press": "press",
+    "trust in parliament": "parliament",
+    "life satisfaction": "content",
+    "member of a club": "club",
+    "owns home": "home",
+    "has children": "children",
+    "change of income": "income",
+    "view of taxes": "taxes",
+}
+
 
 def displays() -> dict[str, Callable[[], Any]]:
     """Name of the picture: the call that draws it."""
-    planted = datasets.load_planted_triplets()
-    estimator = HBM(order=3, fdr=0.05).fit(pd.DataFrame(planted.data, columns=planted.feature_names))
+    survey = datasets.load_planted_survey().data.dropna()
+    estimator = HBM(order=3, fdr=0.05).fit(survey.rename(columns=SHORT))
+    triplet = ("region", "news", "taxes")
     glass = datasets.make_sk(50, beta=2.0, h_std=0.1, random_state=2)
     large = datasets.make_planted(50, {2: 30, 3: 18, 4: 3}, random_state=3)
     return {
         "coupling_matrix": lambda: plots.CouplingMatrixDisplay.from_estimator(estimator),
+        "coupling_table": lambda: plots.CouplingTableDisplay.from_estimator(estimator, triplet),
         "hypergraph": lambda: plots.HypergraphDisplay.from_estimator(estimator),
         "hypergraph_large": lambda: plots.HypergraphDisplay.from_model(large, top=51),
         "moments": lambda: plots.MomentsDisplay.from_estimator(estimator),

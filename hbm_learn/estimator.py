@@ -99,8 +99,11 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
     effect_errors_ : (p,) array
         Of ``effects_``.
     model_ : BoltzmannMachine
+        The fitted model, in the user's coding.
     moments_ : Moments
+        What it was fitted to.
     result_ : InversionResult
+        The fit with all of its errors.
     tests_ : Tests
         Those that selected the interactions, if ``fdr`` did, or those of the fit.
     trust_ : Trust
@@ -108,17 +111,23 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
     alpha_ : dict
         {order: prior precision used}.
     order_ : int
+        The largest number of variables that an interaction could have.
     converged_ : bool
+        Whether the refinement arrived.
     n_iter_ : int
+        Its iterations, or passes over the data.
     n_features_in_ : int
+        Number of columns.
     feature_names_in_ : (n,) array
         Where X has names.
 
     Examples
     --------
     >>> from hbm_learn import HBM, datasets
-    >>> data = datasets.load_planted_triplets()
-    >>> est = HBM(order=3, fdr=0.05).fit(data.data)
+    >>> table = datasets.load_planted_survey().data.dropna()  # text, ratings, 0/1
+    >>> est = HBM(order=3, fdr=0.05).fit(table)
+    >>> [mu for mu in est.to_frame().interaction if len(mu) == 3]
+    [('sex', 'votes', 'change of income'), ('region', 'reads news', 'view of taxes')]
     """
 
     def __init__(
@@ -214,8 +223,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         require_variation(moments)
         columns = considered_columns(self.interactions, order, moments.space, moments.feature_names)
         if self.fdr is None:
-            result = self._invert(moments, samples, columns)
-            tests = Tests.of(result)
+            result, tests = self._invert(moments, samples, columns), None
         else:
             first = selection.preselect(moments, columns, self.site)
             result, tests = selection.select_and_refit(
@@ -240,11 +248,13 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
             verbose=self.verbose,
         )
 
-    def _keep(self, result: InversionResult, moments: Moments, tests: Tests, trust: Trust, order: int, X: Any) -> HBM:
+    def _keep(
+        self, result: InversionResult, moments: Moments, tests: Tests | None, trust: Trust, order: int, X: Any
+    ) -> HBM:
         _check_feature_names(self, X, reset=True)
         _check_n_features(self, np.empty((1, moments.space.n_features)), reset=True)
         model = result.model
-        self.model_, self.moments_, self.result_, self.tests_, self.trust_ = model, moments, result, tests, trust
+        self.model_, self.moments_, self.result_, self._selection, self.trust_ = model, moments, result, tests, trust
         self.h_, self.d_, self.J_ = model.h, model.d, model.J
         self.weights_, self.effects_ = model.weights, result.effects
         self.standard_errors_, self.h_standard_errors_ = result.standard_errors, result.h_standard_errors

@@ -36,7 +36,7 @@ class FittedMachine:
     model_: BoltzmannMachine
     moments_: Moments
     result_: InversionResult
-    tests_: Tests
+    _selection: Tests | None
     fdr: float | None
     random_state: Any
 
@@ -47,6 +47,14 @@ class FittedMachine:
         """Sorted tuples, matching ``weights_``; made when asked for, as there may be a million."""
         check_is_fitted(self)
         return self.model_.interactions
+
+    @property
+    def tests_(self) -> Tests:
+        """Those that selected the interactions, if ``fdr`` did, or those of the fit; made when asked for."""
+        check_is_fitted(self)
+        if self._selection is None:
+            self._selection = Tests.of(self.result_)
+        return self._selection
 
     def confidence_intervals(self, level: float = 0.95) -> np.ndarray:
         """(p, 2) intervals of the couplings in the user's coding, matching ``weights_``.

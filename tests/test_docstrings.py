@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
 import inspect
 from functools import cached_property
 from typing import Any
@@ -106,6 +107,18 @@ def test_results_document_every_field(cls):
         name.strip() for entry in get_doc_object(cls)["Attributes"] for name in entry.name.removeprefix("*").split(",")
     }
     assert {field.name for field in dataclasses.fields(cls)} <= documented
+
+
+WITH_EXAMPLES = [obj for obj in entry_points() if ">>>" in (inspect.getdoc(obj) or "")]
+
+
+@pytest.mark.parametrize("obj", WITH_EXAMPLES, ids=[obj.__name__ for obj in WITH_EXAMPLES])
+def test_examples_run_as_written(obj):
+    runner = doctest.DocTestRunner(verbose=False)
+    for test in doctest.DocTestFinder(recurse=False).find(obj, full_name(obj), globs=dict(vars(hbm_learn))):
+        runner.run(test)
+    assert runner.tries > 0
+    assert runner.failures == 0
 
 
 def test_everything_that_is_exported_is_held_to_it():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.result import InversionResult
@@ -59,13 +59,15 @@ class Tests:
         """
         terms, statistic = result.terms, result.statistic
         considered = terms if considered is None else considered
-        p = np.asarray(stats.chi2.sf(statistic, terms.df))
-        single = terms.df == 1
-        z = np.where(single, result.sign * np.sqrt(statistic), stats.norm.isf(0.5 * np.maximum(p, _SMALLEST)))
+        root, several = np.sqrt(statistic), np.flatnonzero(terms.df > 1)
+        p, z = 2.0 * special.ndtr(-root), result.sign * root
+        p[several] = special.chdtrc(terms.df[several], statistic[several])
+        z[several] = -special.ndtri(0.5 * np.maximum(p[several], _SMALLEST))
         q = np.ones_like(p)
         for k in terms.keys.orders:
             where = terms.keys.slice(k)
-            n_others = int(np.count_nonzero(terms.keys.locate(considered.keys.block(k)) < 0))
+            absent = () if considered is terms else terms.keys.locate(considered.keys.block(k)) < 0
+            n_others = int(np.count_nonzero(absent))
             q[where] = stats.false_discovery_control(np.append(p[where], np.ones(n_others)))[: len(p[where])]
         return cls(terms, considered, z, terms.df, p, q)
 

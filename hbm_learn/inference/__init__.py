@@ -47,8 +47,8 @@ def infer(model: BoltzmannMachine, method: str = "dc", **options: Any) -> Infere
     --------
     >>> from hbm_learn import BoltzmannMachine, infer
     >>> model = BoltzmannMachine([0.1, 0.0, -0.2], {(0, 1): 0.3, (0, 1, 2): -0.1})
-    >>> infer(model, "exact").m.round(3)
-    array([ 0.115,  0.048, -0.2  ])
+    >>> infer(model, "exact").m.round(3).tolist()
+    [0.1, 0.031, -0.225]
     """
     function = choose("method", method, METHODS)
     check_options("method", method, function, options)

@@ -120,7 +120,10 @@ class Parameters:
         h of a nominal site is zero.
         """
         N, n, p = self.space.n_columns, self.space.n_features, len(self.columns)
-        T = gauge.transfer(self.columns, self.space, self.space.relation(space))
+        if space is self.space:
+            T = sparse.csr_array(sparse.vstack([sparse.csr_array((N, p)), sparse.eye_array(p)]))
+        else:
+            T = gauge.transfer(self.columns, self.space, self.space.relation(space))
         rows, cols, values = [], [], []
         fields = sparse.lil_array((n, N))
         for i, (alphabet, O, frequency) in enumerate(zip(self.space.alphabets, self.own, self.frequencies)):

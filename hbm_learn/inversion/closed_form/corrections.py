@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hbm_learn._threads import blas_for
 from hbm_learn.data.moments import Moments
 
 _TINY = 1e-6
@@ -27,7 +28,8 @@ def correct_pairs(J3: np.ndarray | None, moments: Moments) -> np.ndarray:
     total = np.zeros((N, N))
     if J3 is not None:
         half = (J3 * np.sqrt(np.outer(V, V))).reshape(N, -1)
-        total -= 0.5 * half @ half.T
+        with blas_for(N):
+            total -= 0.5 * half @ half.T
     if space.is_finite:
         total += _two_valued(moments) if space.is_binary else _two_sites(moments)
     return np.where(space.site[:, None] == space.site, 0.0, total)

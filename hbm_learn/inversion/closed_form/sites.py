@@ -32,7 +32,7 @@ def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions
     site : str
         "free" or "quadratic".
     """
-    at = found.columns.positions(kept)
+    at = slice(None) if kept is found.columns else found.columns.positions(kept)
     weights, variances = _in_coding(found, moments, seen)
     weights, variances = weights[at], variances[at]
     P = found.P
@@ -62,7 +62,7 @@ def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions
 
 
 def _effects(
-    found: Couplings, moments: Moments, seen: Moments, at: np.ndarray
+    found: Couplings, moments: Moments, seen: Moments, at: np.ndarray | slice
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Effects of the kept sets of columns, their posterior variances, and their sampling variances without a prior."""
     sampling = found.variance * found.scale**2
