@@ -69,6 +69,13 @@ def require_variation(moments: Moments) -> None:
     def label(i: int) -> str:
         return str(i) if names is None else repr(names[i])
 
+    kinds = np.array([a.is_finite for a in space.alphabets])
+    if kinds.any() and not kinds.all():
+        i = int(np.flatnonzero(~kinds)[0])
+        raise ValueError(
+            f"column {label(i)} is on {space.alphabets[i]} beside columns with listed values: a fit takes listed values "
+            "in every column, or continuous ones in every column; bin it into a few values."
+        )
     constant = np.unique(space.site[~(np.diag(moments.covariance) > 0)])
     if constant.size:
         labels = ", ".join(label(int(i)) for i in constant[:10])

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validat
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer
 
-from hbm_learn import HBM, BoltzmannMachine, datasets, infer, sample
+from hbm_learn import HBM, BoltzmannMachine, Interval, datasets, infer, sample
 from hbm_learn.conditionals import condition
 
 
@@ -417,3 +417,30 @@ def test_selection_among_named_interactions_that_lack_subsets(refine):
     assert found[4, 16, 18]["q_value"] < 0.05
     assert {(4, 16), (4, 18), (16, 18)} <= set(found)
     assert abs(found[4, 18]["z"]) < 0.5 * abs(found[4, 16, 18]["z"])
+
+
+def test_an_empty_column_and_an_interval_beside_labels_are_named():
+    frame = pd.DataFrame({"a": [0, 1, 0, 1], "nothing": [np.nan] * 4, "b": ["x", "y", "y", "x"]})
+    with pytest.raises(ValueError, match=r"column 'nothing' holds no value at all.*drop it"):
+        HBM().fit(frame)
+    with pytest.raises(ValueError, match="column 1 holds no value at all"):
+        HBM().fit(np.array([[0.0, np.nan], [1.0, np.nan]]))
+    mixed = pd.DataFrame({"a": [0, 1, 0, 1, 1], "u": [0.1, 0.7, 0.3, 0.9, 0.2]})
+    with pytest.raises(ValueError, match=r"column 'u' is on .*Interval.*bin it"):
+        HBM(alphabet={"u": Interval(0, 1)}).fit(mixed)
+
+
+def test_intervals_and_signs_of_blocks_agree_with_their_tests(survey):
+    """The size of a table of labels is positive by chance alone: its interval holds zero where its test does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        frame = HBM(order=3, alpha=0.0, refine=None).fit(survey).to_frame()
+    blocks = frame[frame["df"] > 1]
+    assert len(blocks) > 10
+    np.testing.assert_array_equal(blocks["lower"] == 0.0, blocks["lower"] <= 0.0)
+    quiet = blocks["p_value"] > 0.05
+    assert quiet.any()
+    assert (blocks.loc[quiet, "lower"] == 0.0).all()
+    assert (~quiet).any()
+    assert (blocks.loc[blocks["p_value"] < 1e-6, "lower"] > 0.0).all()
+    np.testing.assert_allclose(blocks["sign_rate"], 0.5 * blocks["p_value"])

@@ -254,6 +254,8 @@ def test_complete_rows_of_arrays():
     lazy = da.from_array(X)
     assert complete_rows(lazy, None)[0] is lazy
     with pytest.raises(ValueError, match="in every row"):
+        complete_rows(np.array([[np.nan, 1.0], [1.0, np.nan]]), None)
+    with pytest.raises(ValueError, match="column 0 holds no value at all"):
         complete_rows(np.full((2, 2), np.nan), None)
 
 

@@ -158,9 +158,16 @@ def _head(est: Any) -> list[tuple[str, str]]:
 def _row(row: Any) -> list[str]:
     mu = row["interaction"]
     name = interaction_name(mu, {i: f"x{i}" if isinstance(i, int) else str(i) for i in mu})
-    interval = f"[{row['lower']:+.3f}, {row['upper']:+.3f}]"
+    interval = (
+        f"[{row['lower']:+.3f}, {row['upper']:+.3f}]" if row["df"] == 1 else f"[{row['lower']:.3f}, {row['upper']:.3f}]"
+    )
     numbers = [f"{row['z']:.2f}", f"{row['df']}", _small(row["p_value"]), _small(row["q_value"])]
-    return [name, f"{row['effect']:+.3f}", interval, *numbers, f"{row['weight']:+.4g}", f"{row['standard_error']:.2g}"]
+    sign = "+" if row["df"] == 1 else ""  # the size of a block has none
+    return [name, f"{row['effect']:{sign}.3f}", interval, *numbers, f"{row['weight']:{sign}.4g}", _error(row)]
+
+
+def _error(row: Any) -> str:
+    return f"{row['standard_error']:.2g}"
 
 
 def _small(p: float) -> str:

@@ -70,10 +70,26 @@ def complete_rows(X: Any, sample_weight: Any) -> tuple[Any, Any, int]:
         return X, sample_weight, 0
     kept = np.flatnonzero(~incomplete)
     if not kept.size:
+        empty = _empty_columns(X)
+        if empty:
+            raise ValueError(f"column {empty[0]} holds no value at all, so that no complete row is left: drop it.")
         raise ValueError("Input X contains NaN in every row: no complete row is left to fit.")
     frame = as_frame(X)
     rows = _safe_indexing(as_array(X), kept) if frame is None else frame[kept].to_native()
     return rows, None if weights is None else weights[kept], n_dropped
+
+
+def _empty_columns(X: Any) -> list[str]:
+    """Names or numbers of the columns in which every cell is missing."""
+    frame = as_frame(X)
+    if frame is not None:
+        series = ((name, frame[name]) for name in frame.columns)
+        return [repr(name) for name, x in series if bool(_missing(x.to_numpy()).all())]
+    return [str(j) for j, x in enumerate(np.asarray(as_array(X)).T) if bool(_missing(x).all())]
+
+
+def _missing(x: np.ndarray) -> np.ndarray:
+    return np.isnan(x) if x.dtype.kind == "f" else np.frompyfunc(is_missing, 1, 1)(x).astype(bool)
 
 
 def _incomplete(X: Any) -> np.ndarray | None:
@@ -89,8 +105,7 @@ def _incomplete(X: Any) -> np.ndarray | None:
     X = as_array(X)
     if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "fO":
         return None
-    missing = np.isnan(X) if X.dtype.kind == "f" else np.frompyfunc(is_missing, 1, 1)(X).astype(bool)
-    return np.asarray(missing.any(axis=1))
+    return np.asarray(_missing(X).any(axis=1))
 
 
 # ---------------------------------------------------------------------- the way back

@@ -198,8 +198,7 @@ def _refuse_columns(scan: Scan, free: list[int], nominal: list[bool]) -> None:
         raise ValueError(
             f"{named(many)} {'have' if len(many) > 1 else 'has'} more than {MAX_AUTO_VALUES} different values, while "
             "other columns have few: drop what is an id; bin what is continuous into a few values (for instance with "
-            "sklearn.preprocessing.KBinsDiscretizer) or list its values in alphabet={…}; or name it in `given` if it "
-            "acts on the others but is not to be modelled."
+            "sklearn.preprocessing.KBinsDiscretizer), or list its values in alphabet={…}."
         )
 
 
