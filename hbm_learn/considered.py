@@ -73,8 +73,8 @@ def require_variation(moments: Moments) -> None:
     if kinds.any() and not kinds.all():
         i = int(np.flatnonzero(~kinds)[0])
         raise ValueError(
-            f"column {label(i)} is on {space.alphabets[i]} beside columns with listed values: a fit takes listed values "
-            "in every column, or continuous ones in every column; bin it into a few values."
+            f"column {label(i)} is on {space.alphabets[i]} beside columns with listed values: a fit takes listed "
+            "values in every column, or continuous ones in every column; bin it into a few values."
         )
     constant = np.unique(space.site[~(np.diag(moments.covariance) > 0)])
     if constant.size:
