@@ -304,5 +304,5 @@ def test_chains_are_as_accurate_as_pseudolikelihood():
     assert chains.converged, chains.status
     errors = [np.linalg.norm(r.theta - parameters(model)) for r in (chains, composite)]
     assert errors[0] < 1.05 * errors[1]
-    z = (chains.model.weights - model.weights) / chains.standard_errors
+    z = (chains.weights - model.weights) / standard_errors(chains)
     assert 0.93 < np.mean(np.abs(z) < 1.96) < 0.97

@@ -95,7 +95,7 @@ def factors(space: Space, columns: Interactions, n_own: list[int]) -> np.ndarray
     return out
 
 
-def products_two_valued(M: np.ndarray, codes: np.ndarray, functions: Sequence[np.ndarray | None]) -> np.ndarray:
+def products_two_valued(M: np.ndarray, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """(P, P) ⟨φ_μ φ_ν⟩ of sets of two-valued sites, where φ² = (φ₀ + φ₁) φ − φ₀ φ₁.
 
     Parameters
@@ -104,10 +104,9 @@ def products_two_valued(M: np.ndarray, codes: np.ndarray, functions: Sequence[np
         ⟨φ_S⟩ of every set S of sites, at Σ_{i∈S} 2ⁱ.
     codes : (P,) array
         Where each μ stands in M.
-    functions : sequence of (2, 1) arrays
-        φ of each site.
+    low, high : (n,) arrays
+        φ₀ and φ₁ of each site.
     """
-    low, high = np.array([table[:, 0] for table in functions]).T  # type: ignore[index]
     total, product = low + high, low * high
     if ((total == 0.0) | (product == 0.0)).all():
         factor = total - product  # one of the two is zero

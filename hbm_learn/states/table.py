@@ -68,12 +68,13 @@ class StateTable:
     def __init__(self, model: BoltzmannMachine, n_nodes: int | None = None):
         space = self.space = model.space
         self.sizes = axes.axis_sizes(space, n_nodes)
-        # Nodes and log weights of an interval; None for a finite variable.
-        self._grid = [None if a.is_finite else axes.grid(a.bounds, q) for a, q in zip(space.alphabets, self.sizes)]
+        # Nodes and log weights of each variable on an interval.
+        self._grids = {
+            int(i): axes.grid(space.alphabets[i].bounds, self.sizes[i]) for i in np.flatnonzero(space.sizes == 0)
+        }
         own = list(model.own)
-        for i, grid in enumerate(self._grid):
-            if grid is not None:
-                own[i] = model.h[i] * grid[0] - 0.5 * model.d[i] * grid[0] ** 2 + grid[1]
+        for i, (x, log_w) in self._grids.items():
+            own[i] = model.h[i] * x - 0.5 * model.d[i] * x**2 + log_w
         self._column_codes = axes.column_codes(space)
         w = self._polynomial(space, model.columns, model.column_weights)
         peak, z, s = transforms.boltzmann_weights(w, own)
@@ -82,8 +83,8 @@ class StateTable:
         self.p.setflags(write=False)
         self.marginals = transforms.marginals(self.p, self.sizes)
         self.log_partition = float(peak + np.log(z))
-        widths = [p @ grid[1] for p, grid in zip(self.marginals, self._grid) if grid is not None]
-        self.entropy = float(np.log(z) - s / z + sum(widths))
+        widths = sum(self.marginals[i] @ log_w for i, (_, log_w) in self._grids.items())
+        self.entropy = float(np.log(z) - s / z + widths)
         P, phi = self._by_column
         self.m = (P * phi).sum(axis=1)
         y = phi - self.m[:, None]
@@ -99,9 +100,8 @@ class StateTable:
         if self.space.is_finite:
             return digits.astype(np.uint8)
         out = digits.astype(np.float64)
-        for i, grid in enumerate(self._grid):
-            if grid is not None:
-                out[:, i] = grid[0][digits[:, i]]
+        for i, (x, _) in self._grids.items():
+            out[:, i] = x[digits[:, i]]
         return out
 
     def states(self, indices: Any) -> np.ndarray:
@@ -126,12 +126,10 @@ class StateTable:
 
     def _functions(self, space: Space) -> Sequence[np.ndarray]:
         """(q_i, r_i) functions of each axis."""
-        if space.is_finite:
-            return space.functions  # type: ignore[return-value]
-        return [
-            grid[0][:, None] if grid is not None else table  # type: ignore[misc]
-            for table, grid in zip(space.functions, self._grid)
-        ]
+        functions: list[Any] = list(space.functions)
+        for i, (x, _) in self._grids.items():
+            functions[i] = x[:, None]
+        return functions
 
     def _codes(self, space: Space) -> np.ndarray:
         return self._column_codes if space is self.space else axes.column_codes(space)
@@ -210,8 +208,8 @@ class StateTable:
             Any with ``space``, ``columns`` and ``own``: (q_i, o_i) functions of each variable alone, of which the first
             r_i are its columns; None for x and −½ x² on an Interval.
         """
-        own = [p @ O for p, O in zip(self.marginals, self._own(parameters))]
-        return np.concatenate([*own, self._moments_in(parameters.space, parameters.columns)])
+        own = self._own_sums(parameters, self.marginals)
+        return np.concatenate([own, self._moments_in(parameters.space, parameters.columns)])
 
     def fisher(self, parameters: Any) -> np.ndarray:
         """F = ⟨t t'⟩ − ⟨t⟩⟨t⟩' = ∂² ln Z/∂θ², t as in ``statistics``, shape (P, P).
@@ -223,7 +221,7 @@ class StateTable:
         if space.is_binary:
             codes = self._codes(space)
             codes = np.concatenate([codes, axes.set_codes(columns, codes)])
-            F = products_two_valued(self._moment_table(space), codes, space.functions)
+            F = products_two_valued(self._moment_table(space), codes, *space.padded.T)
         else:
             own = self._own(parameters)
             F = products(self.p, own, factors(space, columns, [O.shape[1] for O in own]))
@@ -232,10 +230,10 @@ class StateTable:
 
     def fisher_product(self, parameters: Any, v: np.ndarray) -> np.ndarray:
         """F v = Cov(t, v·t) for v (P,): v·t on all states, centred, weighted with p, and its moments; O(n Π q_i)."""
-        space, own = parameters.space, self._own(parameters)
-        ends = np.cumsum([O.shape[1] for O in own])
-        u = self._polynomial(space, parameters.columns, v[ends[-1] :])
-        tables = [O @ part for O, part in zip(own, np.split(v[: ends[-1]], ends[:-1]))]
+        space, columns = parameters.space, parameters.columns
+        start = len(v) - len(columns)
+        u = self._polynomial(space, columns, v[start:])
+        tables = self._own_tables(parameters, v[:start])
         split = transforms.halves(self.sizes)
         cols = transforms.outer_sum(tables[:split])
         square = u.reshape(-1, len(cols))
@@ -243,13 +241,26 @@ class StateTable:
         square += cols
         u -= self.p @ u
         u *= self.p
-        alone = [share @ O for share, O in zip(transforms.marginals(u, self.sizes), own)]
-        moments = self._moments_of(u, space)
-        return np.concatenate([*alone, moments[axes.set_codes(parameters.columns, self._codes(space))]])
+        own = self._own_sums(parameters, transforms.marginals(u, self.sizes))
+        return np.concatenate([own, self._moments_of(u, space)[axes.set_codes(columns, self._codes(space))]])
 
     def _own(self, parameters: Any) -> list[np.ndarray]:
         """(q_i, o_i) functions of each axis alone."""
-        return [
-            np.column_stack([grid[0], -0.5 * grid[0] ** 2]) if grid is not None else O
-            for O, grid in zip(parameters.own, self._grid)
-        ]
+        own = list(parameters.own)
+        for i, (x, _) in self._grids.items():
+            own[i] = np.column_stack([x, -0.5 * x**2])
+        return own
+
+    def _own_tables(self, parameters: Any, v: np.ndarray) -> list[np.ndarray]:
+        """Σ_k v_ik O_ik over the values of each site, v (n_own,)."""
+        if parameters.space.is_binary:  # O = φ: all sites at once
+            return list(v[:, None] * parameters.space.padded)
+        own = self._own(parameters)
+        ends = np.cumsum([O.shape[1] for O in own])
+        return [O @ part for O, part in zip(own, np.split(v, ends[:-1]))]
+
+    def _own_sums(self, parameters: Any, shares: list[np.ndarray]) -> np.ndarray:
+        """(n_own,) Σ_x share_i(x) O_ik(x) for a (q_i,) share of each site."""
+        if parameters.space.is_binary:
+            return (np.array(shares) * parameters.space.padded).sum(axis=1)
+        return np.concatenate([share @ O for share, O in zip(shares, self._own(parameters))])
