@@ -444,3 +444,17 @@ def test_intervals_and_signs_of_blocks_agree_with_their_tests(survey):
     assert (~quiet).any()
     assert (blocks.loc[blocks["p_value"] < 1e-6, "lower"] > 0.0).all()
     np.testing.assert_allclose(blocks["sign_rate"], 0.5 * blocks["p_value"])
+
+
+@pytest.mark.parametrize("refine", [None, "likelihood", "pseudolikelihood"])
+@pytest.mark.parametrize("alphabet", [(-1, 1), (0, 1, 2)], ids=str)
+def test_energies_and_the_partition_function_belong_together(alphabet, refine, tmp_path):
+    """ln P(x) = −H(x) − ln Z of the fitted model, of what it becomes on disk, and as the estimator says."""
+    X = sample(random_model(4, 2, alphabet, 0.4, seed=3), 500, method="exact", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        est = HBM(order=2, refine=refine).fit(X)
+    est.model_.save(tmp_path / "model.npz")
+    for model in (est.model_, BoltzmannMachine.load(tmp_path / "model.npz"), est.model_.with_alphabet(alphabet)):
+        log_p = -model.energy(X).mean() - infer(model, "exact").log_partition
+        assert log_p == pytest.approx(est.log_likelihood(X), abs=1e-9)

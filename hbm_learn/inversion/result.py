@@ -196,6 +196,7 @@ def in_coding(fit: Fit, coding: Space, standard: Space, frequencies: Sequence[np
     model = parameters.model(fit.theta)
     if parameters.space is not coding:
         model = model.in_space(coding, frequencies)
+    model = model.settled()
     n, columns = coding.n_features, parameters.columns
     place = model.columns.positions(columns)
     to_coding, to_standard = parameters.coding(coding), _to_standard(parameters, standard)

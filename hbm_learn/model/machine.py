@@ -250,7 +250,8 @@ class BoltzmannMachine(CouplingPolynomial):
 
     def energy(self, X: Any) -> np.ndarray:
         """H(x) of each row of X, values or labels, shape (rows,)."""
-        if not self._space.is_uniform or any(table is not None for table in self.site):
+        from_tables = "_frequencies" in self.__dict__  # with constants of their own
+        if from_tables or not self._space.is_uniform or any(table is not None for table in self.site):
             return self.energy_of_codes(self._space.encode(X))
         X = self._rows(X)
         out = -(X @ self.h) + 0.5 * (X**2 @ self.d)
@@ -302,6 +303,13 @@ class BoltzmannMachine(CouplingPolynomial):
             return BoltzmannMachine.from_parts(space, add_single(space, self._sites, single), columns, weights)
         own = add_columns(space, self.own, single)
         return BoltzmannMachine.from_columns(space, own, columns, weights, frequencies)
+
+    def settled(self) -> BoltzmannMachine:
+        """The same distribution with θ_i = h_i x − d_i x²/2 + site_i to the letter.
+
+        Tables from which a model was made may hold constants beside that, which ln Z sees and h, d, site do not.
+        """
+        return BoltzmannMachine.from_parts(self._space, self._sites, self._columns, self._column_weights)
 
     def with_alphabet(self, alphabet: Any) -> BoltzmannMachine:
         """The same distribution, rewritten for y with x = s·y + t, where ``alphabet`` holds the values of y.

@@ -131,19 +131,28 @@ class StateTable:
             functions[i] = x[:, None]
         return functions
 
+    def _matrices(self, space: Space) -> Sequence[np.ndarray] | np.ndarray:
+        """(q_i, 1 + r_i) the constant and the functions of each axis; one array of all if every site has two values."""
+        if not space.is_binary:
+            return axes.with_ones(self._functions(space))
+        W = np.ones((space.n_features, 2, 2))
+        W[:, :, 1] = space.padded
+        return W
+
     def _codes(self, space: Space) -> np.ndarray:
         return self._column_codes if space is self.space else axes.column_codes(space)
 
     def _polynomial(self, space: Space, columns: Interactions, weights: np.ndarray) -> np.ndarray:
         """(Π q_i,) Σ_μ J_μ φ_μ of all states."""
-        W = axes.with_ones(self._functions(space))
+        W = self._matrices(space)
         theta = np.zeros(prod(w.shape[1] for w in W))
         theta[axes.set_codes(columns, self._codes(space))] = weights
         return transforms.transform(theta, W)
 
     def _moments_of(self, u: np.ndarray, space: Space) -> np.ndarray:
         """(Π (1 + r_i),) Σ_x u(x) φ_μ(x) of all sets of columns; u (Π q_i,) may be overwritten."""
-        return transforms.transform(u, [w.T for w in axes.with_ones(self._functions(space))])
+        W = self._matrices(space)
+        return transforms.transform(u, W.swapaxes(1, 2) if isinstance(W, np.ndarray) else [w.T for w in W])
 
     # ------------------------------------------------------------------ moments
 
@@ -170,7 +179,7 @@ class StateTable:
         if self.space.is_scalar and len(set(self.sizes)) == 1:  # all sites at once
             W = np.ones((len(functions), 2, self.sizes[0]))
             W[:, 1] = self._by_column[1] - self.m[:, None]
-            return transforms.transform(self.p.copy(), list(W))
+            return transforms.transform(self.p.copy(), W)
         means = np.split(self.m, self.space.column_ptr[1:-1])
         centred = axes.with_ones([table - m for table, m in zip(functions, means)])
         return transforms.transform(self.p.copy(), [w.T for w in centred])
@@ -178,18 +187,24 @@ class StateTable:
     @property
     def chi(self) -> np.ndarray:
         """(N, N) covariances of the columns, χ_cd = ⟨φ_c φ_d⟩ − m_c m_d."""
-        codes, ptr = self._codes(self.space), self.space.column_ptr
-        apart = self.space.site[:, None] != self.space.site
+        codes, site = self._codes(self.space), self.space.site
         rounding = self.central[codes]  # ⟨φ_c − m_c⟩, as for V
-        chi = self.central[np.where(apart, codes[:, None] + codes, 0)] - np.outer(rounding, rounding)
-        P, phi = self._by_column
+        where = codes[:, None] + codes
+        where[site[:, None] == site] = 0  # of one site, from its marginal below
+        chi = self.central[where] - rounding[:, None] * rounding
+        if not self.space.is_scalar:
+            self._fill_blocks(chi)
+        np.fill_diagonal(chi, self.V)
+        return chi
+
+    def _fill_blocks(self, chi: np.ndarray) -> None:
+        """Covariances of functions of one site, in place."""
+        (P, phi), ptr = self._by_column, self.space.column_ptr
         for i in np.flatnonzero(np.diff(ptr) > 1):
             mine = slice(ptr[i], ptr[i + 1])
             y = phi[mine] - self.m[mine, None]
             mean = (P[mine] * y).sum(axis=1)
             chi[mine, mine] = (P[mine] * y) @ y.T - np.outer(mean, mean)
-        np.fill_diagonal(chi, self.V)
-        return chi
 
     def cumulants(self, columns: Interactions) -> np.ndarray | None:
         """(p,) joint cumulants of the members of each set; None if their 3^(order−1) terms are too many."""
@@ -225,7 +240,7 @@ class StateTable:
         else:
             own = self._own(parameters)
             F = products(self.p, own, factors(space, columns, [O.shape[1] for O in own]))
-        F -= np.outer(t, t)
+        F -= t[:, None] * t
         return F
 
     def fisher_product(self, parameters: Any, v: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ def strides(sizes: Sequence[int]) -> np.ndarray:
     return np.array([1, *accumulate(sizes[:-1], mul)], dtype=np.int64)
 
 
-def transform(x: np.ndarray, W: Sequence[np.ndarray]) -> np.ndarray:
+def transform(x: np.ndarray, W: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """(W_{n−1} ⊗ … ⊗ W_0) x for one (out_i, in_i) matrix an axis; x (Π in_i,) may be overwritten. Returns (Π out_i,).
 
     With W = [[1, 1], [1, −1]] everywhere the fast Walsh–Hadamard transform: n·2^(n−1) butterflies. Otherwise an axis at
@@ -37,7 +37,7 @@ def transform(x: np.ndarray, W: Sequence[np.ndarray]) -> np.ndarray:
     """
     shapes = [w.shape for w in W]
     if set(shapes) == {(2, 2)}:
-        return _two_point(x, np.array(W))
+        return _two_point(x, np.ascontiguousarray(W))
     n_low, low = _low_axes(W)
     n_out, n_in = prod(shape[0] for shape in shapes), prod(shape[1] for shape in shapes)
     if n_out > n_in:  # grow from the first axis on, else shrink from the last
@@ -54,7 +54,7 @@ def transform(x: np.ndarray, W: Sequence[np.ndarray]) -> np.ndarray:
     return _last_axis(x.reshape(-1, low.shape[1]), low).reshape(-1)
 
 
-def _low_axes(W: Sequence[np.ndarray]) -> tuple[int, np.ndarray]:
+def _low_axes(W: Sequence[np.ndarray] | np.ndarray) -> tuple[int, np.ndarray]:
     """How many of the first axes have at most _LOW_SIZE entries together (one at least), and their matrix."""
     low, n_low = W[0], 1
     for w in W[1:]:

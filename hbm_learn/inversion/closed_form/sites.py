@@ -110,7 +110,7 @@ def with_sites(
     bare = BoltzmannMachine.from_columns(space, empty, columns, weights)
     Lambda = consistent_lambda(space, bare.A(m), blocks, guess)
     own = own_weights(space, _site_distributions(moments, site), bare.F(m), Lambda, moments.feature_names)
-    return BoltzmannMachine.from_columns(space, own, columns, weights, moments.frequencies)
+    return BoltzmannMachine.from_columns(space, own, columns, weights, moments.frequencies).settled()
 
 
 def _site_distributions(moments: Moments, site: str) -> list[np.ndarray]:
