@@ -96,7 +96,7 @@ def test_considering_triplets_never_hurts_on_synthetic_data(n_samples, triplets)
             None,
             marks=pytest.mark.xfail(
                 strict=True,
-                reason="one Gaussian prior an order: triplets cost 0.001 nats a row here, 1.3 standard errors",
+                reason="one Gaussian prior an order: triplets cost 0.001 nats a row, 1.3 standard errors",
             ),
         ),
         ("stevedata", "gss_abortion", ["abany", "abdefect", "abnomore", "abhlth", "abpoor", "abrape", "absingle"]),
