@@ -16,7 +16,7 @@ from hbm_learn.states import StateTable
 
 # Models with more states are judged by the corrections to the closed form.
 MAX_TRUST_STATES = 2**14
-# Two-site corrections are computed pair by pair unless all variables have two values: up to so many columns.
+# Two-site corrections are computed pair by pair unless all variables have two values: for so many pairs of variables.
 MAX_CORRECTED = 60
 
 
@@ -101,15 +101,18 @@ def _bias_by_corrections(result: InversionResult, moments: Moments) -> float | N
     """Only the pairs: what the second-order and two-site corrections would add to them."""
     model, space = result.model, result.model.space
     pairs = model.columns.slice(2)
-    if not space.is_finite or not pairs.stop or not (space.is_binary or space.n_columns <= MAX_CORRECTED):
+    if not space.is_finite or not pairs.stop:
         return None
     J3 = None
     if model.order >= 3:
         J3 = dense(model.columns.block(3), model.column_weights[model.columns.slice(3)], space.n_columns)
-    correction = correct_pairs(J3, moments)[tuple(model.columns.block(2).T)]
+    correction = correct_pairs(J3, moments, MAX_CORRECTED)[tuple(model.columns.block(2).T)]
     s = np.sqrt(np.diag(moments.covariance))
     scale = np.prod(s[model.columns.block(2)], axis=1)
-    return _rms(correction * scale, result.column_sampling_errors[pairs])
+    known = np.isfinite(correction)
+    if not known.any():
+        return None
+    return _rms((correction * scale)[known], result.column_sampling_errors[pairs][known])
 
 
 def _rms(differences: np.ndarray, errors: np.ndarray) -> float:

@@ -14,7 +14,7 @@ from hbm_learn.data.moments import Moments
 _TINY = 1e-6
 
 
-def correct_pairs(J3: np.ndarray | None, moments: Moments) -> np.ndarray:
+def correct_pairs(J3: np.ndarray | None, moments: Moments, most: int | None = None) -> np.ndarray:
     """(N, N) what to add to J_ab, zero within sites.
 
     Parameters
@@ -22,6 +22,9 @@ def correct_pairs(J3: np.ndarray | None, moments: Moments) -> np.ndarray:
     J3 : (N, N, N) array or None
         Triplet couplings in the gauge of the moments.
     moments : Moments
+    most : int or None
+        So many pairs of sites get their two-site term, evenly chosen, where variables have more than two values and
+        each pair is a problem of its own; the others are NaN. None: all of them.
     """
     C, space = moments.covariance, moments.space
     N, V = len(C), np.diag(C)
@@ -31,7 +34,7 @@ def correct_pairs(J3: np.ndarray | None, moments: Moments) -> np.ndarray:
         with blas_for(N):
             total -= 0.5 * half @ half.T
     if space.is_finite:
-        total += _two_valued(moments) if space.is_binary else _two_sites(moments)
+        total += _two_valued(moments) if space.is_binary else _two_sites(moments, most)
     return np.where(space.site[:, None] == space.site, 0.0, total)
 
 
@@ -49,21 +52,24 @@ def _two_valued(moments: Moments) -> np.ndarray:
     return np.log(p11 * p00 / (p10 * p01)) / units - mean_field
 
 
-def _two_sites(moments: Moments) -> np.ndarray:
+def _two_sites(moments: Moments, most: int | None) -> np.ndarray:
     """The same for sites of any size: J of the two-site model with these frequencies and covariances of functions."""
     C, space = moments.covariance, moments.space
-    out, ptr = np.zeros_like(C), space.column_ptr
-    for i in range(space.n_features):
-        for j in range(i):
-            a, b = slice(ptr[i], ptr[i + 1]), slice(ptr[j], ptr[j + 1])
-            phi, psi = space.functions[i], space.functions[j]
-            p, q = moments.frequencies[i], moments.frequencies[j]
-            exact = two_site_coupling(phi, psi, p, q, C[a, b])  # type: ignore[arg-type]
-            joint = np.block([[C[a, a], C[a, b]], [C[b, a], C[b, b]]])
-            r = phi.shape[1]  # type: ignore[union-attr]
-            mean_field = -np.linalg.pinv(joint)[:r, r:]
-            out[a, b] = exact - mean_field
-            out[b, a] = out[a, b].T
+    out, ptr = np.full_like(C, np.nan), space.column_ptr
+    rows, columns = np.tril_indices(space.n_features, -1)
+    chosen = np.arange(len(rows))
+    if most is not None and len(rows) > most:
+        chosen = np.linspace(0, len(rows) - 1, most).astype(int)
+    for i, j in zip(rows[chosen], columns[chosen]):
+        a, b = slice(ptr[i], ptr[i + 1]), slice(ptr[j], ptr[j + 1])
+        phi, psi = space.functions[i], space.functions[j]
+        p, q = moments.frequencies[i], moments.frequencies[j]
+        exact = two_site_coupling(phi, psi, p, q, C[a, b])
+        joint = np.block([[C[a, a], C[a, b]], [C[b, a], C[b, b]]])
+        r = phi.shape[1]
+        mean_field = -np.linalg.pinv(joint)[:r, r:]
+        out[a, b] = exact - mean_field
+        out[b, a] = out[a, b].T
     return out
 
 
