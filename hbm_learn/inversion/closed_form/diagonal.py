@@ -14,11 +14,13 @@ standard gauge m = 0 and J_ab = −P_ab: that is the effect of a pair, whatever 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hbm_learn._threads import blas_for
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import errors, precision, sites
@@ -29,6 +31,7 @@ from hbm_learn.inversion.result import InversionResult
 from hbm_learn.terms import Terms, all_terms, closure
 
 MAX_ORDER = 4
+_FEW_COLUMNS = 64
 
 
 def invert(
@@ -74,8 +77,10 @@ def invert(
     free = isinstance(given, str) or not any(given.values())
     seen = moments.in_space(space.standard(moments.frequencies)) if free and not space.is_scalar else moments
     wanted = kept if seen is moments else closure(kept, space)
-    found = _couplings(seen, wanted, alpha, corrections)
-    return sites.finish(found, moments, seen, kept, site)
+    # Products this small only lose to a second BLAS thread.
+    with blas_for(0) if space.n_columns <= _FEW_COLUMNS else nullcontext():
+        found = _couplings(seen, wanted, alpha, corrections)
+        return sites.finish(found, moments, seen, kept, site)
 
 
 @dataclass(frozen=True, eq=False)
