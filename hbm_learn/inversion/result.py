@@ -227,8 +227,10 @@ def in_coding(fit: Fit, coding: Space, standard: Space, frequencies: Sequence[np
 
 def _to_standard(parameters: Parameters, standard: Space) -> sparse.csr_array:
     """(p, P) J̃ of the set of columns as linear functions of θ: ∂_μ E at the means, in units of the functions."""
-    n = parameters.space.n_features
-    return parameters.coding(standard)[n:]
+    p, n_own = len(parameters.columns), parameters.n_own
+    if standard is parameters.space:
+        return sparse.csr_array((np.ones(p), (np.arange(p), n_own + np.arange(p))), shape=(p, parameters.n_params))
+    return parameters.coding(standard)[parameters.space.n_features :]
 
 
 def _variances(T: sparse.csr_array, variances: np.ndarray, covariance: np.ndarray | None) -> np.ndarray:

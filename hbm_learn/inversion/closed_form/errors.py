@@ -22,6 +22,9 @@ def permanents(P: np.ndarray, block: np.ndarray, other: np.ndarray | None = None
 
     M · Cov(Π Y_μ, Π Y_ν) for Gaussian Y with covariance P and distinct members.
     """
+    if block.shape[1] == 2 and other is None:
+        diagonal = np.diag(P)
+        return diagonal[block[:, 0]] * diagonal[block[:, 1]] + P[tuple(block.T)] ** 2
     if block.shape[1] == 3 and other is None:  # the six permutations, with six look-ups
         a, b, c = block.T
         aa, bb, cc, ab, bc, ac = P[a, a], P[b, b], P[c, c], P[a, b], P[b, c], P[a, c]

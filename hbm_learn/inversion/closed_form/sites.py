@@ -12,6 +12,7 @@ from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import errors
 from hbm_learn.inversion.result import InversionResult, norm_errors
 from hbm_learn.model import BoltzmannMachine, gauge
+from hbm_learn.space import Space
 from hbm_learn.terms import Terms
 
 if TYPE_CHECKING:
@@ -100,17 +101,29 @@ def with_sites(
 ) -> BoltzmannMachine:
     """The model with these couplings whose diagonal-consistent equations return the frequencies of the moments."""
     space, m, C = moments.space, moments.mean, moments.covariance
-    blocks = [C[lo:hi, lo:hi] for lo, hi in zip(space.column_ptr[:-1], space.column_ptr[1:])]
-    guess = [
-        P[lo:hi, lo:hi] - np.linalg.inv(V) for V, lo, hi in zip(blocks, space.column_ptr[:-1], space.column_ptr[1:])
-    ]
+    V, guess = _blocks(space, C), _guess(space, C, P)
     if not space.is_finite:
-        return _continuous(moments, columns, weights, np.array([g.item() for g in guess]))
+        return _continuous(moments, columns, weights, np.asarray(guess))
     empty = [np.zeros(q) for q in space.sizes]
     bare = BoltzmannMachine.from_columns(space, empty, columns, weights)
-    Lambda = consistent_lambda(space, bare.A(m), blocks, guess)
+    Lambda = consistent_lambda(space, bare.A(m), V, guess)
     own = own_weights(space, _site_distributions(moments, site), bare.F(m), Lambda, moments.feature_names)
     return BoltzmannMachine.from_columns(space, own, columns, weights, moments.frequencies).settled()
+
+
+def _blocks(space: Space, C: np.ndarray) -> np.ndarray | list[np.ndarray]:
+    """The covariance of the columns of each site: numbers if each has one."""
+    if space.is_scalar:
+        return np.diag(C)
+    return [C[lo:hi, lo:hi] for lo, hi in zip(space.column_ptr[:-1], space.column_ptr[1:])]
+
+
+def _guess(space: Space, C: np.ndarray, P: np.ndarray) -> np.ndarray | list[np.ndarray]:
+    """Λ_i = P_ii − V_i⁻¹, which is the answer where nothing was left out or shrunk."""
+    if space.is_scalar:
+        return np.diag(P) - 1.0 / np.diag(C)
+    edges = zip(space.column_ptr[:-1], space.column_ptr[1:])
+    return [P[lo:hi, lo:hi] - np.linalg.inv(C[lo:hi, lo:hi]) for lo, hi in edges]
 
 
 def _site_distributions(moments: Moments, site: str) -> list[np.ndarray]:
