@@ -101,3 +101,21 @@ def test_the_prior_of_the_closed_form_is_one_of_effects():
     here, there = (invert(Moments.from_samples(Y, order=3)) for Y in (X.astype(float), X * scale))
     np.testing.assert_allclose(there.effects, here.effects, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(there.effect_errors, here.effect_errors, rtol=1e-6)
+
+
+def test_pairs_of_the_closed_form_have_the_errors_that_repeated_data_show():
+    """Correlated normals: Var(P_ab) = (P_aa P_bb + P_ab²)/M, in the errors, in the tests, and over data sets."""
+    C, M = np.array([[1.0, 0.8], [0.8, 1.0]]), 500
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(400):
+        X = rng.multivariate_normal([0.0, 0.0], C, M)
+        found.append(invert(Moments.from_samples(X, order=2, alphabet="real"), alpha=0.0))
+    weights = np.array([result.model.weights[0] for result in found])
+    variances = np.array([result.standard_errors[0] ** 2 for result in found])
+    assert weights.var() == pytest.approx(variances.mean(), rel=0.2)  # the sign before P_ab² is a factor of 4.6 here
+    last = found[-1]
+    P = np.linalg.inv(np.cov(X.T, bias=True))
+    variance = (P[0, 0] * P[1, 1] + P[0, 1] ** 2) / M
+    assert last.standard_errors[0] == pytest.approx(np.sqrt(variance))
+    assert last.statistic[0] == pytest.approx(P[0, 1] ** 2 / variance)
