@@ -52,7 +52,7 @@ class Parameters:
     def __init__(self, space: Space, columns: Interactions, site: str, frequencies: Sequence[np.ndarray]):
         if site not in SITES:
             raise ValueError(f"site={site!r} is not known; choose one of {', '.join(map(repr, SITES))}.")
-        self.space, self.columns, self.frequencies = space, columns, list(frequencies)
+        self.space, self.columns, self.site, self.frequencies = space, columns, site, list(frequencies)
         known: dict[tuple[int, bytes], np.ndarray] = {}
         own = []
         for i, (table, p) in enumerate(zip(space.functions, self.frequencies)):

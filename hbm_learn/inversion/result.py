@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +17,10 @@ from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.space import Space
 from hbm_learn.terms import Terms
+
+if TYPE_CHECKING:
+    from hbm_learn.inversion.shrinkage.consistency import Sites
+    from hbm_learn.inversion.shrinkage.marginals import Marginals
 
 # A field or coupling times the range of its functions that no data determine: odds of e⁴⁰ want as many samples.
 UNBOUNDED = 40.0
@@ -54,6 +59,14 @@ class Fit:
         (p the parameters that the data determine, and not the prior).
     notes : list of str
         Sentences a user should read.
+    sites : Sites or None
+        With a learnt scale mixture: the posterior of each coupling about the origin of the prior.
+    basis : (P, P) sparse array or None
+        θ = basis · θ_origin: from the parameters that ``sites`` is about.
+    origin : str or None
+        Which origin: "mean", "middle", "mode", or "coding".
+    evidence : float or None
+        ln P(data), everything integrated out but own parameters, up to what all models of these data share.
     """
 
     method: str
@@ -73,6 +86,10 @@ class Fit:
     n_iter: int = 1
     residual: float = 0.0
     notes: list[str] = field(default_factory=list)
+    sites: Sites | None = None
+    basis: sparse.csr_array | None = None
+    origin: str | None = None
+    evidence: float | None = None
 
     @property
     def weights(self) -> np.ndarray:
@@ -121,7 +138,9 @@ class InversionResult:
         Standard deviations of the effects over repeated data sets, as they are without the prior.
     alpha : dict
         {order: prior precision used}; of effects if it was learnt, of weights if it was given.
-    converged, status, n_iter, residual, notes
+    weight_marginals, effect_marginals : Marginals or None
+        Posteriors of the couplings of ``model.columns``, where the prior is a learnt mixture.
+    converged, status, n_iter, residual, notes, origin, evidence
         As in :class:`Fit`.
     """
 
@@ -141,6 +160,10 @@ class InversionResult:
     n_iter: int = 1
     residual: float = 0.0
     notes: list[str] = field(default_factory=list)
+    weight_marginals: Marginals | None = None
+    effect_marginals: Marginals | None = None
+    origin: str | None = None
+    evidence: float | None = None
 
     @property
     def terms(self) -> Terms:
@@ -222,7 +245,28 @@ def in_coding(fit: Fit, coding: Space, standard: Space, frequencies: Sequence[np
         n_iter=fit.n_iter,
         residual=fit.residual,
         notes=fit.notes,
+        weight_marginals=_marginals(fit, to_coding[n:], weights, errors[n:]),
+        effect_marginals=_marginals(fit, to_standard, effects, effect_errors),
+        origin=fit.origin,
+        evidence=fit.evidence,
     )
+
+
+def _marginals(fit: Fit, T: sparse.csr_array, centre: np.ndarray, errors: np.ndarray) -> Marginals | None:
+    """Posteriors of T θ under a learnt mixture."""
+    if fit.sites is None:
+        return None
+    from hbm_learn.inversion.shrinkage.marginals import Marginals
+
+    about = T if fit.basis is None else _cleaned(sparse.csr_array(T @ fit.basis))
+    return Marginals.of(about, fit.sites, fit.parameters.n_own, centre, errors**2)
+
+
+def _cleaned(T: sparse.csr_array) -> sparse.csr_array:
+    """T without what rounding leaves of zeros."""
+    T.data[np.abs(T.data) < 1e-12 * np.abs(T.data).max(initial=0.0)] = 0.0
+    T.eliminate_zeros()
+    return T
 
 
 def _to_standard(parameters: Parameters, standard: Space) -> sparse.csr_array:

@@ -106,6 +106,19 @@ class Space:
                 raise ValueError(f"variable {i}: {error} Drop it, or lower its powers.") from None
         return Space(self.alphabets, functions)
 
+    def about(self, origin: str, frequencies: Sequence[np.ndarray]) -> Space:
+        """The same functions less their values at an origin that does not depend on how a variable is coded.
+
+        Parameters
+        ----------
+        origin : {"mean", "middle", "mode"}
+            The mean under the frequencies; the middle of the values (of numbers that of the least and the largest, of
+            labels and powers the mean over all values); the most frequent value.
+        frequencies : sequence of (q_i,) arrays
+        """
+        functions = [t if t is None else t - _origin(t, p, origin) for t, p in zip(self.functions, frequencies)]
+        return Space(self.alphabets, functions)
+
     # ------------------------------------------------------------------ what there is
 
     @cached_property
@@ -342,3 +355,12 @@ def _once(known: dict[tuple[Any, ...], Any], work: Callable[..., Any], *given: A
     if key not in known:
         known[key] = work(*given)
     return known[key]
+
+
+def _origin(table: np.ndarray, p: np.ndarray, origin: str) -> np.ndarray:
+    """(r,) values at the origin of the functions of one variable."""
+    if origin == "mean":
+        return p @ table / p.sum()
+    if origin == "mode":
+        return table[int(np.argmax(p))]
+    return 0.5 * (table.min(axis=0) + table.max(axis=0)) if table.shape[1] == 1 else table.mean(axis=0)

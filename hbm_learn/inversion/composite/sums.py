@@ -21,6 +21,7 @@ from hbm_learn._threads import in_threads
 from hbm_learn.data.reduce import reduce
 from hbm_learn.data.rows import Block, Rows
 from hbm_learn.data.samples import Samples
+from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.composite.design import Centring, FieldMap
 from hbm_learn.inversion.composite.losses import Loss, SiteLosses
 from hbm_learn.inversion.parameters import Parameters
@@ -91,7 +92,12 @@ class Composite:
     ):
         if samples.allow_nan:
             raise ValueError("samples may hold missing entries: check them with allow_nan=False, or fill them in.")
-        self.rows, self.parameters, self.log, self.n_jobs = Rows(samples), parameters, log, n_jobs
+        self._prepare(Rows(samples), parameters, loss, log, dtype, n_jobs)
+
+    def _prepare(
+        self, rows: Rows, parameters: Parameters, loss: Loss, log: bool, dtype: Any, n_jobs: int | None
+    ) -> None:
+        self.rows, self.parameters, self.loss, self.log, self.n_jobs = rows, parameters, loss, log, n_jobs
         self.map, self.losses = FieldMap(parameters), SiteLosses(parameters, loss)
         self.outputs = self.losses.outputs
         self.n_features, self.n_params = parameters.space.n_features, parameters.n_params
@@ -99,6 +105,14 @@ class Composite:
         self.dtype = np.dtype(dtype or (np.float64 if flops < _SMALL else np.float32))
         self._letters = parameters.space.padded.astype(self.dtype)
         self.stride = self.first_stride(self.n_params)
+
+    def restricted(self, columns: Interactions) -> Composite:
+        """The same objective on the same rows with some of the couplings only."""
+        parameters = self.parameters
+        out = object.__new__(Composite)
+        some = Parameters(parameters.space, columns, parameters.site, parameters.frequencies)
+        out._prepare(self.rows, some, self.loss, self.log, self.dtype, self.n_jobs)
+        return out
 
     def first_stride(self, n_determined: float) -> int:
         """The Hessian takes every so many rows, to begin with, if the data determine so many parameters."""

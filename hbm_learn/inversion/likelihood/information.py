@@ -1,0 +1,28 @@
+"""What the exact likelihood says of θ about any point: M (t̄ − ⟨t⟩), and M times the Fisher matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hbm_learn.inversion.likelihood.fit import LikelihoodPoint
+from hbm_learn.inversion.likelihood.target import Target
+from hbm_learn.inversion.shrinkage.expansion import Expansion
+
+
+class LikelihoodInformation:
+    """Of a target without a prior, while its states can be listed."""
+
+    def __init__(self, target: Target):
+        self.target, self.parameters, self.n_samples = target, target.parameters, target.n_samples
+
+    def at(self, theta: np.ndarray) -> Expansion | None:
+        point, M = LikelihoodPoint.at(self.target, theta), self.n_samples
+        if point is None:
+            return None
+
+        def curvature(active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            F = M * point.fisher
+            where = np.flatnonzero(np.concatenate([np.ones(self.parameters.n_own, dtype=bool), active]))
+            return F if len(where) == len(F) else F[np.ix_(where, where)], np.diag(F).copy()
+
+        return Expansion(theta, M * point.gradient, curvature, self.parameters)

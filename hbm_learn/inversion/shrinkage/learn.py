@@ -1,0 +1,222 @@
+"""Empirical Bayes with scale mixtures: from a fit under Gaussian priors to the posterior under learnt mixtures.
+
+    ln P(data | θ) ≈ ln P(data | θ₀) + gᵀ(θ − θ₀) − ½ (θ − θ₀)ᵀ K (θ − θ₀)
+
+about the last posterior mean θ₀, until that stays. The prior is one of couplings about an origin of each variable (see
+``origins``), chosen by the evidence
+
+    ln Z = ½ (b + λ)ᵀ mean − ½ ln |A| + Σ_sites ln(∫ with p / ∫ with its Gaussian) + constants of the expansion
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from scipy import sparse
+
+from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.inversion.result import Fit
+from hbm_learn.inversion.shrinkage import consistency, mixture
+from hbm_learn.inversion.shrinkage.consistency import Posterior, Sites
+from hbm_learn.inversion.shrinkage.expansion import Expansion, congruent
+from hbm_learn.inversion.shrinkage.origins import ORIGINS, Origin
+from hbm_learn.inversion.shrinkage.quadratic import SplitQuadratic
+from hbm_learn.terms import Terms, closure, is_closed
+
+# Times that the likelihood is expanded anew, and the step at which the mean stays: root mean square of its change in
+# posterior standard deviations.
+MAX_ROUNDS, STAYS = 8, 0.03
+# The residual of the sites that is enough to compare origins.
+_ROUGH = 0.03
+# Halvings of a step that leaves more of the estimating equations than there was.
+_HALVINGS = 12
+
+
+class Information(Protocol):
+    """What the data say of θ."""
+
+    parameters: Parameters
+    n_samples: float
+
+    def at(self, theta: np.ndarray) -> Expansion | None:
+        """The expansion about θ; None where its energies exceed what can be computed."""
+        ...
+
+
+def learn(information: Information, fit: Fit, origins: Sequence[str] = ORIGINS) -> Fit:
+    """The posterior under learnt mixtures, beginning at a fit under Gaussian priors.
+
+    Parameters
+    ----------
+    information : Information
+        Of the data, in the gauge of the fit.
+    fit : Fit
+        Where to begin.
+    origins : sequence of str
+        Candidates, unless the set of interactions lacks subsets: then the origin is that of the coding.
+    """
+    parameters, n_own = fit.parameters, fit.parameters.n_own
+    if not is_closed(parameters.columns, parameters.space):
+        origins = ("coding",)
+    start = _start(fit, information.n_samples)
+    active = active_couplings(start)
+    # What is not active is expanded about zero, where it stays.
+    here = information.at(np.where(np.concatenate([np.ones(n_own, dtype=bool), active]), fit.theta, 0.0))
+    assert here is not None
+    candidates = Origin.distinct(origins, parameters)
+    tried = [consistency.solve(here.quadratic(each, active), n_own, start, _ROUGH) for each in candidates]
+    best = 0
+    if len(candidates) > 1:
+        best = int(np.argmax([_evidence(here.quadratic(o, active), p) for o, p in zip(candidates, tried)]))
+    return _settle(information, fit, here, candidates[best], tried[best], active)
+
+
+def _settle(
+    information: Information, fit: Fit, here: Expansion, origin: Origin, found: Posterior, active: np.ndarray
+) -> Fit:
+    """Expand anew about the posterior mean until it stays, with the couplings that stand out there."""
+    n_own, moved = fit.parameters.n_own, np.inf
+    for _ in range(MAX_ROUNDS):
+        there = _step(information, here, origin, found)
+        if there is None:
+            break
+        here, before = there, found
+        active = active | active_couplings(found.sites)
+        found = consistency.solve(here.quadratic(origin, active), n_own, found.sites)
+        moved = _distance(found.mean - before.mean, found)
+        if moved < STAYS:
+            break
+    return _as_fit(fit, here, origin, found, active)
+
+
+def _start(fit: Fit, n_samples: float) -> Sites:
+    n_own, terms = fit.parameters.n_own, fit.parameters.terms
+    estimate, variance = fit.theta, fit.sampling
+    if fit.free is not None and fit.free_variance is not None:
+        estimate, variance = fit.free, fit.free_variance
+    return consistency.begin(terms, mixture.scales(n_samples), estimate[n_own:], variance[n_own:])
+
+
+def active_couplings(sites: Sites) -> np.ndarray:
+    """(p,) pairs, what stands out above them, and all subsets of it."""
+    terms, columns = sites.terms, sites.terms.columns
+    chosen = sites.stands_out | (terms.order <= 2)
+    if chosen.all():
+        return np.ones(len(columns), dtype=bool)
+    return closure(terms.select(chosen), terms.space).positions(columns) >= 0
+
+
+def _evidence(data: SplitQuadratic, found: Posterior) -> float:
+    """ln Z of an expansion, up to what all origins and orders share."""
+    shift = np.concatenate([np.zeros(len(found.mean) - len(found.sites.shift)), found.sites.shift])
+    return 0.5 * float((data.b + shift) @ found.mean) - 0.5 * found.log_det + found.sites.log_ratio
+
+
+def _distance(step: np.ndarray, found: Posterior) -> float:
+    return float(np.sqrt(np.mean(step**2 / found.variances)))
+
+
+def _step(information: Information, here: Expansion, origin: Origin, found: Posterior) -> Expansion | None:
+    """As far towards the mean as leaves less of the equations gradient − γβ + λ = 0; None where nothing does.
+
+    The equations are measured in posterior standard deviations, as if these were uncorrelated.
+    """
+    n_own, sites, B = information.parameters.n_own, found.sites, origin.B
+    begin = origin.pull_back(here.theta)
+
+    def left(gradient: np.ndarray, x: np.ndarray) -> float:
+        r = B.T @ gradient
+        r[n_own:] += sites.shift - sites.gamma * x[n_own:]
+        return float(np.sum(r**2 * found.variances))
+
+    before, length = left(here.gradient, begin), 1.0
+    for _ in range(_HALVINGS):
+        x = begin + length * (found.mean - begin)
+        there = information.at(B @ x)
+        if there is not None and left(there.gradient, x) < before:
+            return there
+        length *= 0.5
+    return None
+
+
+# ---------------------------------------------------------------------- what it says
+
+
+def _as_fit(fit: Fit, here: Expansion, origin: Origin, found: Posterior, active: np.ndarray) -> Fit:
+    """The posterior in the gauge of the fit."""
+    n_own, B, sites = fit.parameters.n_own, origin.B, found.sites
+    data = here.quadratic(origin, active)
+    gamma = np.concatenate([np.zeros(n_own), sites.gamma])
+    share = np.clip(1.0 - gamma * found.variances, 0.0, 1.0)
+    posterior, sampling = B.power(2) @ found.variances, B.power(2) @ (found.variances * share)
+    S, covariance = data.covariance(gamma), None
+    if S is not None:
+        where = np.flatnonzero(data.coupled)
+        part = sparse.csr_array(B[where][:, where])
+        covariance = congruent(sparse.csr_array(part.T), S)
+        inner = S - S @ (gamma[where][:, None] * S)  # A⁻¹ K A⁻¹: over repeated data sets
+        posterior[where] = np.maximum(np.diag(covariance), 0.0)
+        sampling[where] = np.maximum(np.diag(congruent(sparse.csr_array(part.T), inner)), 0.0)
+        if len(where) < len(gamma):
+            covariance = None
+    elif len(fit.posterior) == len(gamma):
+        posterior[:n_own], sampling[:n_own] = fit.posterior[:n_own], fit.sampling[:n_own]
+    return replace(
+        fit,
+        theta=B @ found.mean,
+        posterior=posterior,
+        sampling=sampling,
+        kept=share[n_own:],
+        noise=sampling[n_own:],
+        covariance=covariance,
+        alpha={k: 1.0 / sites.prior_variance(k) for k in sites.pi},
+        evidence=_by_order(data, found),
+        origin=origin.name,
+        basis=B,
+        sites=sites,
+    )
+
+
+def _by_order(data: SplitQuadratic, found: Posterior) -> dict[int, float]:
+    """{order: ln Z of the model up to that order}, less that of independent variables, all on one expansion."""
+    sites, n_own = found.sites, len(found.mean) - len(found.sites.shift)
+    out, columns = {}, sites.terms.columns
+    alone = data.leading(n_own)
+    if alone is None:
+        return _by_cavities(sites)
+    for k in columns.orders:
+        if k == columns.orders[-1]:
+            out[k] = _evidence(data, found)
+            continue
+        stop, terms = columns.slice(k).stop, Terms(sites.terms.space, _up_to(columns, k))
+        part, T = data.leading(n_own + stop), len(terms)
+        assert part is not None
+        start = Sites(
+            terms,
+            sites.sigma,
+            {j: sites.pi[j] for j in terms.keys.orders},
+            sites.precision[:T],
+            *(each[:stop] for each in (sites.rho, sites.gamma, sites.shift, sites.mean, sites.variance)),
+        )
+        out[k] = _evidence(part, consistency.solve(part, n_own, start, _ROUGH))
+    mean, _, log_det = alone.posterior(np.zeros(n_own), np.zeros(n_own))
+    base = 0.5 * float(alone.b @ mean) - 0.5 * log_det
+    return {1: 0.0} | {k: each - base for k, each in out.items()}
+
+
+def _up_to(columns: Interactions, k: int) -> Interactions:
+    return Interactions.from_blocks([columns.block(j) for j in columns.orders if j <= k], columns.n_features)
+
+
+def _by_cavities(sites: Sites) -> dict[int, float]:
+    """The same as if couplings were uncorrelated beside each other: the evidence of their cavities, order by order."""
+    out, total = {1: 0.0}, 0.0
+    for k, pi in sites.pi.items():
+        mine = sites.cavities.at(sites.terms.keys.slice(k))
+        total += float(mixture.responsibilities(mine, sites.sigma, pi)[1].sum())
+        out[k] = total
+    return out

@@ -1,0 +1,93 @@
+"""Marginals of linear functions of the couplings: the mixture of the site that matters most, the rest as a Gaussian.
+
+    t = a β + rest,     β from its site mixture,     rest ~ N(⟨t⟩ − a⟨β⟩, Var t − a² Var β)
+
+A coupling about the origin of the prior is its own site, exactly; one in another gauge is a sum over the couplings of
+higher order that contain it, of which most are small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse, special
+
+from hbm_learn._kernels import mixture as kernels
+from hbm_learn.inversion.shrinkage import mixture
+from hbm_learn.inversion.shrinkage.consistency import Sites
+
+# Rows whose components are made at a time.
+_ROWS = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Of m linear functions. (m,) arrays.
+
+    Attributes
+    ----------
+    sites : Sites
+    main : array
+        The coupling (a set of columns) whose site speaks for the function.
+    scale : array
+        a; 0 where no coupling takes part.
+    centre, extra : arrays
+        ⟨t⟩, and the variance of the rest.
+    """
+
+    sites: Sites
+    main: np.ndarray
+    scale: np.ndarray
+    centre: np.ndarray
+    extra: np.ndarray
+
+    @classmethod
+    def of(cls, T: sparse.csr_array, sites: Sites, n_own: int, centre: np.ndarray, variance: np.ndarray) -> Marginals:
+        """Of T θ, θ = (own, couplings about the origin), with given means and variances."""
+        J = sparse.csr_array(T[:, n_own:])
+        spread = sparse.csr_array(J.power(2) @ sparse.diags_array(sites.variance))
+        if J.shape[1] == 0:
+            nothing = np.zeros(J.shape[0])
+            return cls(sites, nothing.astype(np.intp), nothing, centre, variance)
+        main = np.asarray(spread.argmax(axis=1)).ravel()
+        scale = np.asarray(J[np.arange(J.shape[0]), main]).ravel()
+        extra = np.maximum(variance - scale**2 * sites.variance[main], 0.0)
+        # What rounding leaves of a variance that is all the site's.
+        extra[extra < 1e-9 * variance] = 0.0
+        return cls(sites, main, scale, centre, extra)
+
+    def intervals(self, level: float) -> np.ndarray:
+        """(m, 2) between the quantiles (1 ∓ level)/2."""
+        out = np.empty((len(self.main), 2))
+        for lo in range(0, len(out), _ROWS):
+            R, mean, sd = self._components(slice(lo, lo + _ROWS))
+            for side, p in enumerate((0.5 - 0.5 * level, 0.5 + 0.5 * level)):
+                found = np.empty(len(R))
+                kernels.quantiles(R, mean, sd, p, found)
+                out[lo : lo + _ROWS, side] = found
+        return out
+
+    def sign_rates(self) -> np.ndarray:
+        """(m,) posterior probability of the less likely sign."""
+        out = np.empty(len(self.main))
+        for lo in range(0, len(out), _ROWS):
+            R, mean, sd = self._components(slice(lo, lo + _ROWS))
+            z = np.divide(mean, sd, out=np.sign(mean) * np.inf, where=sd > 0)
+            below = np.einsum("tj,tj->t", R, special.ndtr(-np.nan_to_num(z, nan=0.0)))
+            out[lo : lo + _ROWS] = np.minimum(below, 1.0 - below)
+        return np.maximum(out, 0.0)
+
+    def _components(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(rows, G) weights, means and standard deviations."""
+        sites, main = self.sites, self.main[rows]
+        term = sites.terms.group[main]
+        cavities = sites.cavities.at(term)
+        R = np.empty((len(main), len(sites.sigma)))
+        for k, pi in sites.pi.items():
+            mine = sites.terms.order[term] == k
+            R[mine] = mixture.responsibilities(cavities.at(mine), sites.sigma, pi)[0]
+        w = mixture.shrinkage(cavities, sites.sigma)
+        a, rest = self.scale[rows], self.centre[rows] - self.scale[rows] * sites.mean[main]
+        mean = rest[:, None] + (a * sites.rho[main])[:, None] * w
+        return R, mean, np.sqrt((a**2)[:, None] * w + self.extra[rows][:, None])

@@ -1,0 +1,111 @@
+"""The prior of the couplings of one order: a scale mixture of Gaussians, its weights learnt from the data.
+
+    p(β) = Σ_j π_j N(β; 0, σ_j² I),     σ_j = (.1/√M) √2^j up to 2
+
+Few strong couplings among many zeros, or many weak ones: the weights tell. No point mass: the narrowest component is a
+tenth of a standard error. A term of several functions (nominal members) is a vector β with one scale, so that nothing
+depends on the basis of its functions.
+
+The data speak of β through a cavity, exp(−½Λβ² + ρ·β): with it, component j has the weight and the posterior
+
+    R_j ∝ π_j (1 + Λσ_j²)^(−d/2) exp(½ |ρ|² w_j),     N(w_j ρ, w_j I),     w_j = σ_j²/(1 + Λσ_j²)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+# The narrowest scale in units of 1/√M, the broadest, and the ratio of neighbours.
+NARROWEST, BROADEST, RATIO = 0.1, 2.0, np.sqrt(2.0)
+# Observations that the weights start from, spread evenly over the scales: what a handful of couplings, or one, say of
+# their distribution is not taken for certain.
+PSEUDO = 1.0
+_SWEEPS = 100
+# Weights are learnt from at most this many couplings, spread evenly, and given to all.
+_MOST = 100_000
+
+
+def scales(n_samples: float) -> np.ndarray:
+    """(G,) σ_j for M samples."""
+    lowest = min(NARROWEST / np.sqrt(n_samples), 0.5 * BROADEST)
+    steps = int(np.ceil(np.log(BROADEST / lowest) / np.log(RATIO)))
+    return BROADEST * RATIO ** np.arange(-steps, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Cavities:
+    """What the data say of each of T terms, all else integrated out. (T,) arrays.
+
+    Attributes
+    ----------
+    precision : array
+        Λ ≥ 0.
+    square : array
+        |ρ|²; ρ = Λ r is the natural parameter of an estimate r.
+    df : array
+        d, length of β.
+    """
+
+    precision: np.ndarray
+    square: np.ndarray
+    df: np.ndarray
+
+    def at(self, where: slice | np.ndarray) -> Cavities:
+        return Cavities(self.precision[where], self.square[where], self.df[where])
+
+    def log_evidence(self, sigma: np.ndarray) -> np.ndarray:
+        """(T, G) ln ∫ N(β; 0, σ_j²) exp(−½Λβ² + ρ·β) dβ."""
+        spread = 1.0 + np.outer(self.precision, sigma**2)
+        return 0.5 * (self.square[:, None] * sigma**2 / spread - self.df[:, None] * np.log(spread))
+
+
+def learn_weights(cavities: Cavities, sigma: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
+    """(G,) π by expectation maximisation over the cavities.
+
+    Parameters
+    ----------
+    cavities : Cavities
+        Of the terms that share the prior.
+    sigma : (G,) array
+    start : (G,) array or None
+        Weights to begin with.
+    """
+    T, G = len(cavities.precision), len(sigma)
+    few = cavities if T <= _MOST else cavities.at(np.linspace(0, T - 1, _MOST).astype(np.intp))
+    log_evidence = few.log_evidence(sigma)
+    evidence = np.exp(log_evidence - log_evidence.max(axis=1, keepdims=True))
+    count, base = len(evidence), PSEUDO * len(evidence) / max(T, 1) / G
+    pi = np.full(G, 1.0 / G) if start is None else np.maximum(start, 1e-6 / G)
+    for _ in range(_SWEEPS):
+        new = pi * (evidence.T @ (1.0 / (evidence @ pi))) + base
+        new /= count + base * G
+        done = np.abs(new - pi).max() < 1e-7
+        pi = new
+        if done:
+            break
+    return pi
+
+
+def responsibilities(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(T, G) R, and (T,) ln ∫ p(β) exp(−½Λβ² + ρ·β) dβ."""
+    joint = cavities.log_evidence(sigma) + np.log(np.maximum(pi, 1e-300))
+    total = special.logsumexp(joint, axis=1)
+    return np.exp(joint - total[:, None]), total
+
+
+def shrinkage(cavities: Cavities, sigma: np.ndarray) -> np.ndarray:
+    """(T, G) w_j: means are w ρ, variances w."""
+    return sigma**2 / (1.0 + np.outer(cavities.precision, sigma**2))
+
+
+def moments(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(T,) the factor of ρ in the posterior mean, the mean variance of an entry of β, and ln of the site's integral."""
+    R, total = responsibilities(cavities, sigma, pi)
+    w = shrinkage(cavities, sigma)
+    mean = np.einsum("tj,tj->t", R, w)
+    square = np.einsum("tj,tj->t", R, w**2) - mean**2
+    variance = mean + np.maximum(square, 0.0) * cavities.square / cavities.df
+    return mean, variance, total
