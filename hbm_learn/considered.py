@@ -86,12 +86,13 @@ def require_variation(moments: Moments) -> None:
             f"column {labels}{more} is constant, so that its field would be infinite: drop it (for instance with "
             f"sklearn.feature_selection.VarianceThreshold), or give more samples (n_samples = {moments.n_samples:g})."
         )
-    for i, alphabet in enumerate(space.alphabets):
-        if not alphabet.is_finite:
-            continue
-        unseen = np.flatnonzero(moments.frequencies[i] <= 0)
-        if unseen.size and (alphabet.is_nominal or alphabet.size - unseen.size <= np.diff(space.column_ptr)[i]):
-            value = alphabet.values[unseen[0]]  # type: ignore[index]
+    if not space.is_finite:
+        return
+    some_unseen = np.searchsorted(space.value_ptr, np.flatnonzero(space.flat(moments.frequencies) <= 0), "right") - 1
+    for i in np.unique(some_unseen):
+        alphabet, unseen = space.alphabets[i], np.flatnonzero(moments.frequencies[i] <= 0)
+        if alphabet.is_nominal or alphabet.size - unseen.size <= np.diff(space.column_ptr)[i]:
+            value = alphabet.values[unseen[0]]
             raise ValueError(
                 f"column {label(i)} never has the value {value!r}, whose weight would be infinite: leave it out of "
                 "alphabet=…, or give more samples."

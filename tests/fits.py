@@ -59,7 +59,7 @@ def composite_fit(
 
 def result_of(fit: Fit, moments: Moments) -> InversionResult:
     """What a user sees of a fit."""
-    return in_coding(fit, moments.space, moments.space.standard(moments.frequencies), moments.frequencies)
+    return in_coding(fit, moments.space, moments.standard.space)
 
 
 def model_of(fit: Fit) -> BoltzmannMachine:

@@ -225,3 +225,14 @@ def test_singular_covariances_give_finite_answers_and_name_the_columns(order, al
     assert np.isfinite(fewer.model.weights).all()
     assert "fewer samples than columns" in fewer.notes[0]
     assert not diagonal.invert(Moments.from_samples(rng.choice([-1, 1], (200, 6)), order=order), alpha=alpha).notes
+
+
+@pytest.mark.parametrize("alphabet", [(-1, 1), (0, 1, 2), [(-1, 1), (0, 1, 3), (0, 1), (1, 2, 3, 4)]])
+@pytest.mark.parametrize("powers", [1, 2])
+def test_effects_alone_are_those_of_the_inversion(alphabet, powers):
+    X = sample(BoltzmannMachine([0.2, -0.1, 0.3, 0.0], {(0, 1): 0.3, (1, 2, 3): 0.2}, alphabet=alphabet), 500)
+    moments = Moments.from_samples(X, 3, alphabet, powers=powers)
+    columns = diagonal.invert(moments, None, 0.0).model.columns
+    np.testing.assert_array_equal(
+        diagonal.effects(moments, columns), diagonal.invert(moments, columns, 0.0).column_effects
+    )

@@ -839,3 +839,14 @@ def test_the_number_of_threads_changes_nothing_for_mixed_variables(monkeypatch):
         assert other[0] == results[0][0]
         assert np.array_equal(other[1], results[0][1])
         assert np.array_equal(other[2], results[0][2])
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_variances_of_sets_of_columns_are_the_diagonal_of_the_fisher_matrix(name):
+    model = random_mixed(SPACES[name], 3, 0.5, seed=5)
+    frequencies = [np.arange(1.0, q + 1.0) / np.arange(1.0, q + 1.0).sum() for q in model.space.sizes]
+    for space in (model.space, model.space.standard(frequencies)):
+        table, columns = StateTable(model.in_space(space)), all_terms(3, space)
+        parameters = Parameters(space, columns, "quadratic", frequencies)
+        expected = np.diag(table.fisher(parameters))[parameters.n_own :]
+        np.testing.assert_allclose(table.variances(columns), expected, rtol=1e-9, atol=1e-12 * expected.max())

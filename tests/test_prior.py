@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,12 @@ from fits import likelihood_fit
 from oracle import random_model
 from scipy import optimize
 
-from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
+from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, datasets, sample
+from hbm_learn.inversion import prior as prior_module
 from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import FLOOR, Prior, check_alpha, learn, update
-from hbm_learn.inversion.result import Fit
+from hbm_learn.inversion.result import Fit, HasWhole
 from hbm_learn.space import Space
 from hbm_learn.states import StateTable
 
@@ -260,3 +262,27 @@ def test_efficiency_against_the_cramer_rao_bound(beta, monkeypatch):
         assert cell.ratio("auto") < cell.ratio("alpha=0")
     for n_samples in (1000, 10_000):
         assert measure(beta, 0.0, n_samples, sets, ("auto",)).ratio("auto") < 0.55
+
+
+def test_covariances_are_formed_for_the_last_round_only(monkeypatch):
+    """A learnt prior wants variances of every round, and the matrices of the last one."""
+    made = []
+    whole = HasWhole.whole.func
+
+    def counted(self):
+        made.append(self)
+        return whole(self)
+
+    counting = cached_property(counted)
+    counting.__set_name__(HasWhole, "whole")
+    monkeypatch.setattr(HasWhole, "whole", counting)
+    rounds = []
+    learn_update = prior_module.update
+    monkeypatch.setattr(prior_module, "update", lambda result: rounds.append(result) or learn_update(result))
+    X = sample(datasets.make_random(6, {2: 0.4, 3: 0.3}, random_state=4), 200, random_state=4)
+    for refine in ("likelihood", "pseudolikelihood"):
+        made.clear(), rounds.clear()
+        HBM(order=3, refine=refine).fit(X)
+        assert len(rounds) >= 2
+        assert {id(each) for each in made}.isdisjoint(id(each) for each in rounds[:-1])
+        assert made

@@ -10,7 +10,6 @@ from hbm_learn.data.moments import Moments
 from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.closed_form.corrections import correct_pairs
 from hbm_learn.inversion.closed_form.tensors import dense
-from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.states import StateTable
 
@@ -78,23 +77,19 @@ def _exact_checks(result: InversionResult, moments: Moments) -> tuple[float | No
         return 0.0, 0.0
     if not space.enumerable(MAX_TRUST_STATES) or not np.isfinite(moments.n_samples):
         return None, None
-    standard = space.standard(moments.frequencies)
-    seen = moments.in_space(standard)
-    fitted_model = model.in_space(standard)
-    parameters = Parameters(standard, fitted_model.columns, "quadratic", moments.frequencies)
-    table = StateTable(fitted_model)
+    seen = moments.standard
+    table = StateTable(model.in_space(seen.space))
     ours = np.concatenate([table.m, table.moments(model.columns)])
     data = np.concatenate([seen.mean, seen.moments(model.columns)])
-    own = parameters.n_own + fitted_model.columns.positions(model.columns)
-    spread = np.diag(table.fisher(parameters))[np.concatenate([parameters.column_params, own])]
+    spread = np.concatenate([table.V, table.variances(model.columns)])
     discrepancy = _rms(ours - data, np.sqrt(np.maximum(spread, 0.0) / moments.n_samples))
     codes = table.codes(np.arange(len(table.p)))
     fitted = Moments.from_distribution(codes, table.p, moments.order, space=space)
     try:
-        again = diagonal.invert(fitted, model.columns, alpha=0.0)
+        again = diagonal.effects(fitted, model.columns)
     except ValueError:  # a fit on its way to infinity has frozen a variable: the closed form has no answer there
         return discrepancy, None
-    return discrepancy, _rms(again.column_effects - result.column_effects, result.column_sampling_errors)
+    return discrepancy, _rms(again - result.column_effects, result.column_sampling_errors)
 
 
 def _bias_by_corrections(result: InversionResult, moments: Moments) -> float | None:

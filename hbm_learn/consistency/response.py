@@ -55,8 +55,8 @@ def consistent_lambda(
     (n,) array if every site has one column, else a list of (r_i, r_i) arrays.
     """
     if space.is_scalar:
-        variances = np.array([np.asarray(v, dtype=np.float64).item() for v in V])
-        first = np.zeros_like(variances) if guess is None else np.array([np.asarray(g).item() for g in guess])
+        variances = np.array(V, dtype=np.float64).ravel()
+        first = np.zeros_like(variances) if guess is None else np.array(guess, dtype=np.float64).ravel()
         return solve_scalar(A, variances, first).Lambda
     return solve_blocks(Blocks(space), A, V, guess)
 

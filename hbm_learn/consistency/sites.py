@@ -42,25 +42,25 @@ def own_weights(
     -------
     list of (q_i,) arrays
     """
-    out = []
-    for i, (phi, p) in enumerate(zip(space.functions, frequencies)):
-        p = np.asarray(p, dtype=np.float64)
+    for i in np.flatnonzero(space.sizes == 0).tolist():
         label = i if names is None else names[i]
-        if phi is None:
+        raise ValueError(f"variable {label} is on {space.alphabets[i]}, which has no table of weights: give h and d.")
+    out: list[Any] = [None] * space.n_features
+    for sites, phi in space.stacks:
+        p = np.array([frequencies[i] for i in sites], dtype=np.float64)
+        for k in np.flatnonzero(~(p > 0).all(axis=1)):
+            value = space.alphabets[sites[k]].values[int(np.argmin(p[k]))]
             raise ValueError(
-                f"variable {label} is on {space.alphabets[i]}, which has no table of weights: give h and d."
+                f"variable {sites[k] if names is None else names[sites[k]]}: its value {value!r} has the frequency "
+                f"{p[k].min():g}, and so no finite weight: smooth the frequencies, or leave the value out."
             )
-        if not (p > 0).all():
-            value = space.alphabets[i].values[int(np.argmin(p))]  # type: ignore[index]
-            raise ValueError(
-                f"variable {label}: its value {value!r} has the frequency {p.min():g}, and so no finite weight: "
-                "smooth the frequencies, or leave the value out."
-            )
-        p = p / p.sum()
-        y = phi - p @ phi
-        block = np.asarray(Lambda[i], dtype=np.float64).reshape(phi.shape[1], phi.shape[1])
-        field = F[space.column_ptr[i] : space.column_ptr[i + 1]]
-        out.append(np.log(p) - phi @ field - 0.5 * np.einsum("xa,ab,xb->x", y, block, y))
+        p /= p.sum(axis=1, keepdims=True)
+        y, r = phi - p[:, None] @ phi, phi.shape[2]
+        blocks = np.array([Lambda[i] for i in sites], dtype=np.float64).reshape(-1, r, r)
+        fields = F[space.column_ptr[sites][:, None] + np.arange(r)]
+        tables = np.log(p) - np.einsum("ixa,ia->ix", phi, fields) - 0.5 * ((y @ blocks) * y).sum(axis=2)
+        for i, table in zip(sites, tables):
+            out[i] = table
     return out
 
 
@@ -72,17 +72,9 @@ def quadratic_parameters(
     c = 0 where a variable has two values. See :meth:`Alphabet.site_parameters`.
     """
     b, c = np.zeros(space.n_features), np.zeros(space.n_features)
-    for alphabet, sites in sites_by_alphabet(space):
+    for alphabet, sites in space.by_alphabet:
         labels = sites if names is None else [names[i] for i in sites]
         if alphabet.is_nominal:
             raise ValueError(f"variable {labels[0]} is nominal: labels have no mean; use own_weights.")
         b[sites], c[sites] = alphabet.site_parameters(m[sites], v[sites], names=labels)
     return b, c
-
-
-def sites_by_alphabet(space: Space) -> list[tuple[Any, np.ndarray]]:
-    """(alphabet, its sites) for each that occurs, in the order of first occurrence."""
-    groups: dict[Any, list[int]] = {}
-    for i, alphabet in enumerate(space.alphabets):
-        groups.setdefault(alphabet, []).append(i)
-    return [(alphabet, np.array(sites)) for alphabet, sites in groups.items()]

@@ -247,6 +247,11 @@ class Moments:
             raise ValueError(f"the moments are of {self.space}, and cannot be read in {space}: the values differ.")
         return replace(self, space=space)
 
+    @cached_property
+    def standard(self) -> Moments:
+        """The same data in their standard gauge: functions orthonormal under the frequencies."""
+        return self.in_space(self.space.standard(self.frequencies))
+
     # ------------------------------------------------------------------ reading
 
     @property

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hbm_learn.consistency.sites import sites_by_alphabet
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.space import Alphabet
 from hbm_learn.space.site_moments import SiteMoments, weighted_moments
@@ -68,7 +67,7 @@ class Sites:
         finite = np.flatnonzero(space.sizes[chosen])
         if finite.size:
             self._parts.append(_FiniteSites(model, chosen, finite))
-        for alphabet, sites in [] if finite.size == self.n else sites_by_alphabet(space):
+        for alphabet, sites in [] if finite.size == self.n else space.by_alphabet:
             at = np.flatnonzero(np.isin(chosen, sites))
             if not alphabet.is_finite and at.size:
                 self._parts.append(_ContinuousSites(model, chosen, at, alphabet))

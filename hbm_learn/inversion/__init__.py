@@ -33,8 +33,10 @@ MAX_LIKELIHOOD_STATES = 2**20
 
 def _likelihood(moments: Moments, parameters: Parameters, n_jobs: int | None) -> Callable[..., Fit]:
     from hbm_learn.inversion.likelihood.fit import fit
+    from hbm_learn.inversion.likelihood.target import Target
 
-    return lambda prior, start, **options: fit(moments, parameters, start, prior, n_jobs=n_jobs, **options)
+    target = Target.of(moments, parameters)
+    return lambda prior, start, **options: fit(target, parameters, start, prior, n_jobs=n_jobs, **options)
 
 
 def _pseudolikelihood(samples: Samples, parameters: Parameters, n_jobs: int | None) -> Callable[..., Fit]:
@@ -169,8 +171,7 @@ def fit(
     name = choose_refinement(refine, moments.space, len(columns), samples is not None)
     if name is None:
         return start
-    standard = moments.space.standard(moments.frequencies)
-    parameters = Parameters(_working_space(moments, standard, columns, alpha), columns, site, moments.frequencies)
+    parameters = Parameters(_working_space(moments, columns, alpha), columns, site, moments.frequencies)
     consumes, prepare = METHODS[name]
     refine_from = prepare(moments if consumes == "moments" else samples, parameters, n_jobs)
     given = {key: value for key, value in options.items() if value is not None}
@@ -185,10 +186,10 @@ def fit(
             result = refine_from(Prior(elastic(result.alpha, l1_ratio), l1_ratio), result.theta, **given)
     else:
         result = refine_from(Prior(start.alpha, l1_ratio), first, **given)
-    return in_coding(result, moments.space, standard, moments.frequencies).with_notes(start.notes)
+    return in_coding(result, moments.space, moments.standard.space).with_notes(start.notes)
 
 
-def _working_space(moments: Moments, standard: Space, columns: Interactions, alpha: Any) -> Space:
+def _working_space(moments: Moments, columns: Interactions, alpha: Any) -> Space:
     """The gauge of a fit: that of its prior.
 
     A learnt prior is one of effects, and without a prior the standard gauge is the best conditioned one; a given α > 0
@@ -199,7 +200,7 @@ def _working_space(moments: Moments, standard: Space, columns: Interactions, alp
     if not isinstance(given, str) and any(given.values()):
         return moments.space
     if is_closed(columns, moments.space):
-        return standard
+        return moments.standard.space
     return moments.space.standard(moments.frequencies, centred=False)
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine, gauge
-from hbm_learn.model.site_weights import quadratic_rows
+from hbm_learn.model.site_weights import add_columns, quadratic_rows
 from hbm_learn.space import Space
 from hbm_learn.terms import Terms
 
@@ -65,6 +66,7 @@ class Parameters:
         self.own_ptr = np.concatenate([[0], np.cumsum([O.shape[1] for O in own])]).astype(np.intp)
         self.n_own = int(self.own_ptr[-1])
         self.n_params = self.n_own + len(columns)
+        self._transferred: tuple[Space, sparse.csr_array] | None = None
 
     @cached_property
     def terms(self) -> Terms:
@@ -82,11 +84,14 @@ class Parameters:
         """θ_i over the values of each site."""
         return [O @ theta[lo:hi] for O, lo, hi in zip(self.own, self.own_ptr[:-1], self.own_ptr[1:])]
 
-    def model(self, theta: np.ndarray) -> BoltzmannMachine:
-        """The model of θ, in the gauge of the fit."""
-        return BoltzmannMachine.from_columns(
-            self.space, self.tables(theta), self.columns, theta[self.n_own :], self.frequencies
-        )
+    def model(self, theta: np.ndarray, space: Space | None = None) -> BoltzmannMachine:
+        """The model of θ, in the gauge of the fit or, as ``coding`` has it, in another."""
+        own, J = self.tables(theta), theta[self.n_own :]
+        if space is None or space is self.space:
+            return BoltzmannMachine.from_columns(self.space, own, self.columns, J, self.frequencies)
+        image = self._transfer(space) @ J
+        own = add_columns(space, own, image[: space.n_columns])
+        return BoltzmannMachine.from_columns(space, own, self.columns, image[space.n_columns :], self.frequencies)
 
     def pack(self, model: BoltzmannMachine) -> np.ndarray:
         """θ of a model on the same variables, in any gauge: its own weights as near as O comes, couplings that it lacks
@@ -95,13 +100,33 @@ class Parameters:
             model = model.in_space(self.space)
         at = model.columns.positions(self.columns)
         J = np.where(at >= 0, np.append(model.column_weights, 0.0)[at], 0.0)
-        own = [_coefficients(O, table, p) for O, table, p in zip(self.own, model.own, self.frequencies)]
-        return np.concatenate([*own, J])
+        return np.concatenate([*self._coefficients(model.own), J])
 
     def independent(self, weight: float = 0.0) -> np.ndarray:
         """θ of independent variables with the data's frequencies, moved by ``weight`` towards uniform ones."""
-        own = [independent_own(O, (1.0 - weight) * p + weight / len(p)) for O, p in zip(self.own, self.frequencies)]
+        shares = [(1.0 - weight) * p + weight / len(p) for p in self.frequencies]
+        own = self._coefficients([np.log(np.maximum(p, 1e-300)) for p in shares])
+        for i, (O, p) in enumerate(zip(self.own, shares)):
+            if O.shape[1] < len(O) - 1 or (p <= 0).any():  # O does not hold ln p
+                own[i] = independent_own(O, p)
         return np.concatenate([*own, np.zeros(len(self.columns))])
+
+    def _coefficients(self, tables: Sequence[Any]) -> list[np.ndarray]:
+        """(o_i,) with O_i own_i = table_i up to a constant, or as near as can be under p_i (and a little of every
+        value)."""
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i, O in enumerate(self.own):
+            groups.setdefault(O.shape, []).append(i)
+        out: list[Any] = [None] * len(self.own)
+        for (q, o), sites in groups.items():
+            root = np.sqrt(np.array([self.frequencies[i] for i in sites]) + 1e-9)[:, :, None]
+            design = np.ones((len(sites), q, o + 1))
+            design[:, :, 1:] = [self.own[i] for i in sites]
+            inverse = np.linalg.pinv(design * root, rcond=np.finfo(float).eps * max(q, o + 1))
+            found = inverse @ (np.array([tables[i] for i in sites])[:, :, None] * root)
+            for i, own in zip(sites, found[:, 1:, 0]):
+                out[i] = own
+        return out
 
     def label(self, r: int, names: Sequence[str] | None) -> str:
         """How messages name parameter r."""
@@ -117,31 +142,32 @@ class Parameters:
     def coding(self, space: Space) -> sparse.csr_array:
         """(n + p, P): h of every site and J of every set of columns in another gauge, as linear functions of θ.
 
-        h of a nominal site is zero.
+        h of a nominal site is zero. Where constants tell the gauges apart, the set of columns must be closed.
         """
-        N, n, p = self.space.n_columns, self.space.n_features, len(self.columns)
+        N, T = self.space.n_columns, self._transfer(space)
+        row = [np.zeros((1, q)) for q in space.sizes]
+        for alphabet, sites in space.by_alphabet:
+            if not alphabet.is_nominal:
+                found = quadratic_rows(alphabet, np.array([self.frequencies[i] for i in sites]))[..., :1, :]
+                for i, each in zip(sites, np.broadcast_to(found, (len(sites), 1, alphabet.size))):
+                    row[i] = each
+        own = _block_rows([r @ O for r, O in zip(row, self.own)], self.own_ptr)
+        fields = _block_rows([r @ np.asarray(table) for r, table in zip(row, space.functions)], space.column_ptr)
+        return sparse.csr_array(sparse.block_array([[own, fields @ T[:N]], [None, T[N:]]]))
+
+    def _transfer(self, space: Space) -> sparse.csr_array:
+        """(N + p, p) [θ; J] in another gauge from J of this one; kept for the last gauge asked for."""
+        N, p = self.space.n_columns, len(self.columns)
         if space is self.space:
-            T = sparse.csr_array(sparse.vstack([sparse.csr_array((N, p)), sparse.eye_array(p)]))
-        else:
-            T = gauge.transfer(self.columns, self.space, self.space.relation(space))
-        rows, cols, values = [], [], []
-        fields = sparse.lil_array((n, N))
-        for i, (alphabet, O, frequency) in enumerate(zip(self.space.alphabets, self.own, self.frequencies)):
-            if alphabet.is_nominal:
-                continue
-            row = quadratic_rows(alphabet, frequency)[0]
-            rows.append(np.full(O.shape[1], i))
-            cols.append(np.arange(self.own_ptr[i], self.own_ptr[i + 1]))
-            values.append(row @ O)
-            lo, hi = space.column_ptr[i], space.column_ptr[i + 1]
-            fields[i, lo:hi] = row @ space.functions[i]
-        own = sparse.csr_array((n, self.n_own))
-        if rows:
-            coordinates = (np.concatenate(rows), np.concatenate(cols))
-            own = sparse.csr_array((np.concatenate(values), coordinates), shape=(n, self.n_own))
-        top = sparse.hstack([own, fields.tocsr() @ T[:N]])
-        bottom = sparse.hstack([sparse.csr_array((p, self.n_own)), T[N:]])
-        return sparse.csr_array(sparse.vstack([top, bottom]))
+            return sparse.csr_array((np.ones(p), (N + np.arange(p), np.arange(p))), shape=(N + p, p))
+        if self._transferred is None or self._transferred[0] is not space:
+            self._transferred = space, gauge.transfer(self.columns, self.space, self.space.relation(space))
+        return self._transferred[1]
+
+
+def _block_rows(rows: Sequence[np.ndarray], ptr: np.ndarray) -> sparse.csr_array:
+    """(n, ptr[−1]) row i in the columns ptr[i]:ptr[i + 1], zero elsewhere; each of ``rows`` is (1, ·)."""
+    return sparse.csr_array((np.concatenate(rows, axis=1)[0], np.arange(ptr[-1]), ptr), shape=(len(rows), ptr[-1]))
 
 
 def own_functions(functions: np.ndarray, p: np.ndarray, free: bool, nominal: bool) -> np.ndarray:
@@ -170,14 +196,6 @@ def _leading(basis: np.ndarray, q: int) -> np.ndarray:
         if len(kept) == q:
             break
     return np.column_stack(kept)
-
-
-def _coefficients(O: np.ndarray, table: np.ndarray | None, p: np.ndarray) -> np.ndarray:
-    """(o,) with O own = table up to a constant, or as near as can be under p (and a little of every value)."""
-    assert table is not None
-    root = np.sqrt(p + 1e-9)[:, None]
-    design = np.column_stack([np.ones(len(O)), O]) * root
-    return np.linalg.lstsq(design, table * root[:, 0])[0][1:]
 
 
 def independent_own(O: np.ndarray, p: np.ndarray, max_iter: int = 200) -> np.ndarray:

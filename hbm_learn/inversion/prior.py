@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from hbm_learn.interactions import Interactions
-from hbm_learn.inversion.result import Fit
+from hbm_learn.inversion.result import Fit, Whole
 
 # A learnt prior variance never falls below this fraction of the mean sampling variance of its order: such an order is
 # switched off, and everything stays finite.
@@ -135,11 +135,14 @@ def widened(result: Fit, n_samples: float) -> Fit:
         tau2 = expected_variance(max(found, 0.0), sampling, where.stop - where.start, n_samples)
         wider = widened_variance(variances[where], result.alpha[k], tau2)
         factor[n_own + where.start : n_own + where.stop] = wider / np.maximum(variances[where], 1e-300)
-    covariance = result.covariance
-    if covariance is not None:  # correlations stay as they are
-        root = np.sqrt(factor)
-        covariance = covariance * root * root[:, None]
-    return replace(result, posterior=factor * result.posterior, covariance=covariance)
+
+    def whole() -> Whole:
+        root, covariance = np.sqrt(factor), result.covariance
+        if covariance is not None:  # correlations stay as they are
+            covariance = covariance * root * root[:, None]
+        return replace(result.whole, covariance=covariance)
+
+    return replace(result, posterior=factor * result.posterior, make_whole=whole)
 
 
 def widened_variance(variance: np.ndarray, alpha: float, tau2: float) -> np.ndarray:

@@ -6,13 +6,15 @@ weights J     couplings in the user's coding, a linear function of θ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
+from hbm_learn._threads import blas_for
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.space import Space
@@ -27,7 +29,74 @@ UNBOUNDED = 40.0
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Whole:
+    """What a fit knows beyond the variances of θ; each may be None. P parameters.
+
+    Attributes
+    ----------
+    free, free_variance : (P,) arrays or None
+        One Newton step takes the estimate back to what it would be without the prior, which pulls a coupling also
+        through the others that it is correlated with; and the variance that it has there. None with an ℓ1 part and
+        where the maximum is not finite.
+    covariance, free_covariance : (P, P) arrays or None
+        Posterior covariance, and that of ``free``; None where they are too large to form.
+    """
+
+    free: np.ndarray | None = None
+    free_variance: np.ndarray | None = None
+    covariance: np.ndarray | None = None
+    free_covariance: np.ndarray | None = None
+
+    def without_free(self) -> Whole:
+        """The same, saying nothing of the estimate without its prior."""
+        return Whole(covariance=self.covariance)
+
+
+class HasWhole:
+    """What has variances of θ, and makes the ``Whole`` when somebody asks: a learnt prior asks its last fit only."""
+
+    posterior: np.ndarray
+    make_whole: Callable[[], Whole]
+
+    @cached_property
+    def whole(self) -> Whole:
+        with blas_for(len(self.posterior)):
+            return self.make_whole()
+
+    @property
+    def free(self) -> np.ndarray | None:
+        """(P,) the estimate without its prior."""
+        return self.whole.free
+
+    @property
+    def free_variance(self) -> np.ndarray | None:
+        """(P,) its variances."""
+        return self.whole.free_variance
+
+    @property
+    def covariance(self) -> np.ndarray | None:
+        """(P, P) of the posterior."""
+        return self.whole.covariance
+
+    @property
+    def free_covariance(self) -> np.ndarray | None:
+        """(P, P) of the estimate without its prior."""
+        return self.whole.free_covariance
+
+
+@dataclass(frozen=True, eq=False)
+class Spread(HasWhole):
+    """Variances of θ, (P,) each; the names mean what they do in :class:`Fit`."""
+
+    posterior: np.ndarray
+    sampling: np.ndarray
+    kept: np.ndarray
+    noise: np.ndarray
+    make_whole: Callable[[], Whole] = Whole
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(HasWhole):
     """θ = (own, J) with its errors, in the gauge of ``parameters``. P parameters, p sets of columns.
 
     Attributes
@@ -41,14 +110,10 @@ class Fit:
     kept, noise : (p,) arrays
         What empirical Bayes wants to know: couplings drawn from the prior, N(0, 1/α), would be estimated with squares
         of kept/α + noise on average. Without a prior, kept is 1.
-    free, free_variance : (P,) arrays or None
-        One Newton step takes the estimate back to what it would be without the prior, which pulls a coupling also
-        through the others that it is correlated with; and the variance that it has there. None with an ℓ1 part and
-        where the maximum is not finite.
-    covariance, free_covariance : (P, P) arrays or None
-        Posterior covariance, and that of ``free``; None where they are too large to form.
     alpha : dict
         {order: prior precision}, in the gauge of the fit.
+    make_whole : callable
+        Makes the ``Whole``, for the properties of its names.
     converged : bool
     status : str
         A sentence that says why it stopped.
@@ -77,10 +142,7 @@ class Fit:
     kept: np.ndarray
     noise: np.ndarray
     alpha: dict[int, float]
-    free: np.ndarray | None = None
-    free_variance: np.ndarray | None = None
-    covariance: np.ndarray | None = None
-    free_covariance: np.ndarray | None = None
+    make_whole: Callable[[], Whole] = Whole
     converged: bool = True
     status: str = "converged"
     n_iter: int = 1
@@ -213,19 +275,15 @@ def norm_errors(
     return out
 
 
-def in_coding(fit: Fit, coding: Space, standard: Space, frequencies: Sequence[np.ndarray]) -> InversionResult:
+def in_coding(fit: Fit, coding: Space, standard: Space) -> InversionResult:
     """What a fit says in the user's coding, with effects in the standard gauge."""
     parameters = fit.parameters
-    model = parameters.model(fit.theta)
-    if parameters.space is not coding:
-        model = model.in_space(coding, frequencies)
-    model = model.settled()
-    n, columns = coding.n_features, parameters.columns
-    place = model.columns.positions(columns)
+    model = parameters.model(fit.theta, coding).settled()
+    n = coding.n_features
     to_coding, to_standard = parameters.coding(coding), _to_standard(parameters, standard)
     errors = np.sqrt(_variances(to_coding, fit.posterior, fit.covariance))
     effect_errors = np.sqrt(_variances(to_standard, fit.posterior, fit.covariance))
-    terms, effects, weights = parameters.terms, to_standard @ fit.theta, model.column_weights[place]
+    terms, effects, weights = parameters.terms, to_standard @ fit.theta, model.column_weights
     statistic, sign = _statistics(fit, to_standard, terms)
     free = fit.sampling if fit.free_variance is None else fit.free_variance
     return InversionResult(

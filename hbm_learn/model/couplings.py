@@ -146,10 +146,12 @@ def tensor(terms: Terms, weights: np.ndarray, order: int) -> np.ndarray:
         )
     out = np.zeros((space.n_features,) * order)
     block, values = keys.block(order), terms.norm(weights)[keys.slice(order)]
-    plain = (space.power[block] <= 1).all(axis=1)
-    sites, values = space.site[block[plain]], values[plain]
-    for axes in permutations(range(order)):
-        out[tuple(sites[:, axes].T)] = values
+    if (space.power > 1).any():
+        plain = (space.power[block] <= 1).all(axis=1)
+        block, values = block[plain], values[plain]
+    sites = [np.ascontiguousarray(space.site[column]) for column in block.T]
+    for axes in permutations(sites):
+        out[axes] = values
     return out
 
 

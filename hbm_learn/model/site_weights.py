@@ -35,47 +35,51 @@ def split_own(
 
     Nothing is left of two or three numbers; labels have no h and d. Where there is no table, all are zero.
     """
-    h, d, site = zip(
-        *(
-            (0.0, 0.0, None)
-            if table is None
-            else _split(alphabet, table, None if frequencies is None else frequencies[i])
-            for i, (alphabet, table) in enumerate(zip(space.alphabets, own))
-        )
-    )
-    return np.array(h), np.array(d), site
+    h, d, site = np.zeros(space.n_features), np.zeros(space.n_features), [None] * space.n_features
+    for alphabet, sites in space.by_alphabet:
+        if own[sites[0]] is None:
+            continue
+        p = None if frequencies is None else np.array([frequencies[i] for i in sites])
+        h[sites], d[sites], rest = _split(alphabet, np.array([own[i] for i in sites]), p)
+        for i, table in zip(sites, rest):
+            site[i] = table
+    return h, d, tuple(site)
 
 
 def _split(
-    alphabet: Alphabet, table: np.ndarray, p: np.ndarray | None = None
-) -> tuple[float, float, np.ndarray | None]:
-    """h, d and the rest of one table."""
+    alphabet: Alphabet, tables: np.ndarray, p: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray | None]]:
+    """h, d and the rest of (m, q) tables over one alphabet, p (m, q)."""
     if alphabet.is_nominal:
-        return 0.0, 0.0, table - table.mean()
-    h, d = quadratic_rows(alphabet, p) @ table
-    rest = table - own_table(alphabet, h, d, None)
-    rest = rest - rest.mean() if p is None else rest - p @ rest
-    return h, d, None if alphabet.size <= 3 or _is_rounding(rest, table) else rest
+        zero = np.zeros(len(tables))
+        return zero, zero, list(tables - tables.mean(axis=1, keepdims=True))
+    h, d = np.moveaxis((quadratic_rows(alphabet, p) @ tables[:, :, None])[:, :, 0], 1, 0)
+    if alphabet.size <= 3:
+        return h, d, [None] * len(tables)
+    x = alphabet.nodes
+    rest = tables - (h[:, None] * x - 0.5 * d[:, None] * x**2)
+    rest -= (rest if p is None else p * rest).sum(axis=1, keepdims=True) / (len(x) if p is None else 1.0)
+    return h, d, [None if _is_rounding(*each) else each[0] for each in zip(rest, tables)]
 
 
 def quadratic_rows(alphabet: Alphabet, p: np.ndarray | None = None) -> np.ndarray:
-    """(2, q) rows that give h and d of the quadratic (and a constant) closest to a table under frequencies p.
+    """(…, 2, q) rows that give h and d of the quadratic (and a constant) closest to a table under frequencies p (…, q).
 
-    With two values d is zero.
+    With two values d is zero, and p does not matter.
     """
     x = alphabet.nodes
     if alphabet.is_binary:
         return np.array([[-1.0, 1.0], [0.0, 0.0]]) / (x[1] - x[0])
     weights = np.full(len(x), 1.0 / len(x)) if p is None else p
-    if np.count_nonzero(weights > 1e-12 * weights.max()) < 3:  # too few values seen to tell a parabola
-        weights = weights + 1e-6 * weights.max()
-    root = np.sqrt(weights)
+    top = weights.max(axis=-1, keepdims=True)
+    few = np.count_nonzero(weights > 1e-12 * top, axis=-1, keepdims=True) < 3  # too few values seen to tell a parabola
+    root = np.sqrt(weights + 1e-6 * top * few)[..., None]
     middle, half = 0.5 * (x[0] + x[-1]), 0.5 * (x[-1] - x[0])
     y = (x - middle) / half
-    design = np.column_stack([np.ones_like(y), y, y**2]) * root[:, None]
-    _, b, c = np.linalg.pinv(design) * root
+    inverse = np.linalg.pinv(np.column_stack([np.ones_like(y), y, y**2]) * root) * np.swapaxes(root, -1, -2)
+    b, c = inverse[..., 1, :], inverse[..., 2, :]
     # b y + c y² with y = (x − middle)/half
-    return np.array([b / half - 2.0 * c * middle / half**2, -2.0 * c / half**2])
+    return np.stack([b / half - 2.0 * c * middle / half**2, -2.0 * c / half**2], axis=-2)
 
 
 def add_columns(space: Space, own: Sequence[np.ndarray | None], single: np.ndarray) -> list[Any]:
@@ -96,7 +100,8 @@ def add_single(space: Space, sites: SiteWeights, single: np.ndarray) -> SiteWeig
         if functions is None:
             h[i] += part[0]
         elif alphabet.is_nominal or not space.is_coding:
-            h[i], d[i], tables[i] = _split(alphabet, own_table(alphabet, h[i], d[i], tables[i]) + functions @ part)
+            whole = own_table(alphabet, h[i], d[i], tables[i]) + functions @ part
+            h[i : i + 1], d[i : i + 1], (tables[i],) = _split(alphabet, whole[None])
         else:
             h[i] += part[0]
             d[i] -= 2.0 * part[1:2].sum()

@@ -119,7 +119,7 @@ class MomentsDisplay:
         """
         codes = moments.space.encode(X)
         mixed = moments.space.is_finite and not moments.space.is_uniform
-        seen = moments.in_space(moments.space.standard(moments.frequencies)) if mixed else moments
+        seen = moments.standard if mixed else moments
         rng = np.random.default_rng(random_state)
         parts = []
         for k in range(1, min(max(moments.order, 2), 3) + 1):

@@ -34,22 +34,23 @@ def contrasts(q: int) -> np.ndarray:
 
 
 def orthonormal(table: np.ndarray, p: np.ndarray, centred: bool = True) -> np.ndarray:
-    """(q, r) functions that span, with 1, what the columns of ``table`` do, orthonormal under frequencies p.
+    """(…, q, r) functions that span, with 1, what the columns of ``table`` do, orthonormal under frequencies p (…, q).
 
     Gram–Schmidt in the order of the columns, so that the first is (φ_1 − m)/s. A value that never occurs has no part in
     it; where the occurring values carry fewer functions than r, ValueError. If not ``centred``, constants are put back
     so that each is a linear combination of the columns of ``table``.
     """
-    root = np.sqrt(p / p.sum())
-    mean = (p / p.sum()) @ table
-    weighted = (table - mean) * root[:, None]
+    p = p / p.sum(axis=-1, keepdims=True)
+    mean = p[..., None, :] @ table
+    weighted = (table - mean) * np.sqrt(p)[..., None]
     R = np.linalg.qr(weighted)[1]
-    R *= np.where(np.diag(R) < 0, -1.0, 1.0)[:, None]
+    R *= np.where(np.einsum("...aa->...a", R) < 0, -1.0, 1.0)[..., None]
     # Each column against its own size: x and x³ of large values differ by many powers of ten.
-    size = np.abs(table).max(axis=0) * 1e-4 + np.linalg.norm(weighted, axis=0)
-    if (np.diag(R) <= 1e-10 * size).any():
-        seen = int(np.count_nonzero(p))
-        raise ValueError(f"{table.shape[1]} functions need {table.shape[1] + 1} values that occur, and {seen} do.")
+    size = np.abs(table).max(axis=-2) * 1e-4 + np.linalg.norm(weighted, axis=-2)
+    poor = (np.einsum("...aa->...a", R) <= 1e-10 * size).any(axis=-1)
+    if poor.any():
+        seen, r = int(np.count_nonzero(p, axis=-1)[poor].min()), table.shape[-1]
+        raise ValueError(f"{r} functions need {r + 1} values that occur, and {seen} do.")
     return (table - mean if centred else table) @ np.linalg.inv(R)
 
 
@@ -61,8 +62,6 @@ def relation(mine: np.ndarray | None, theirs: np.ndarray | None) -> tuple[np.nda
         raise ValueError("two gauges of one variable must have the same values and as many functions.")
     if mine is theirs:
         return np.zeros(mine.shape[1]), np.eye(mine.shape[1])
-    if mine.shape[1] == 1:
-        return _straight_line(mine[:, 0], theirs[:, 0])
     design = np.column_stack([np.ones(len(theirs)), theirs])
     scale = np.abs(design).max(axis=0)
     solution = np.linalg.lstsq(design / scale, mine)[0]
@@ -73,12 +72,13 @@ def relation(mine: np.ndarray | None, theirs: np.ndarray | None) -> tuple[np.nda
     return solution[0], solution[1:]
 
 
-def _straight_line(mine: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``relation`` of single functions, through their extremes: fits ask for it for every variable."""
-    low, high = int(theirs.argmin()), int(theirs.argmax())
-    slope = (mine[high] - mine[low]) / (theirs[high] - theirs[low])
-    constant = mine[low] - slope * theirs[low]
-    size = float(np.abs(mine).max())
-    if not np.abs(constant + slope * theirs - mine).max() <= 1e-9 * size:
+def straight_lines(mine: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(c (m,), slope (m,)), ``relation`` of m variables with one function each, (m, q) tables: through the extremes."""
+    every = np.arange(len(mine))
+    low, high = theirs.argmin(axis=1), theirs.argmax(axis=1)
+    slope = (mine[every, high] - mine[every, low]) / (theirs[every, high] - theirs[every, low])
+    constant = mine[every, low] - slope * theirs[every, low]
+    size = np.abs(mine).max(axis=1)
+    if not (np.abs(constant[:, None] + slope[:, None] * theirs - mine).max(axis=1) <= 1e-9 * size).all():
         raise ValueError("two gauges of one variable must span the same functions.")
-    return np.array([0.0 if abs(constant) <= _ROUNDING * size else constant]), np.array([[slope]])
+    return np.where(np.abs(constant) <= _ROUNDING * size, 0.0, constant), slope

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.space.alphabet import Alphabet, Interval, Nominal
-from hbm_learn.space.functions import coding_functions, orthonormal, relation
+from hbm_learn.space.functions import coding_functions, orthonormal, relation, straight_lines
 
 # Codes are uint8, and 255 stands for a missing entry.
 MISSING = 255
@@ -98,12 +98,15 @@ class Space:
         centred : bool
             Without it the functions keep the origin of this gauge: each differs from its centred one by a constant.
         """
-        functions: list[np.ndarray | None] = []
-        for i, (table, p) in enumerate(zip(self.functions, frequencies)):
+        functions: list[np.ndarray | None] = [None] * self.n_features
+        for sites, tables in self.stacks:
+            p = np.array([frequencies[i] for i in sites])
             try:
-                functions.append(table if table is None else orthonormal(table, p, centred))
-            except ValueError as error:
-                raise ValueError(f"variable {i}: {error} Drop it, or lower its powers.") from None
+                found = list(orthonormal(tables, p, centred))
+            except ValueError:
+                found = [self._orthonormal(i, frequencies[i], centred) for i in sites]  # raises with the name of one
+            for i, table in zip(sites, found):
+                functions[i] = table
         return Space(self.alphabets, functions)
 
     def about(self, origin: str, frequencies: Sequence[np.ndarray]) -> Space:
@@ -119,7 +122,30 @@ class Space:
         functions = [t if t is None else t - _origin(t, p, origin) for t, p in zip(self.functions, frequencies)]
         return Space(self.alphabets, functions)
 
+    def _orthonormal(self, i: int, p: np.ndarray, centred: bool) -> np.ndarray:
+        try:
+            return orthonormal(self.functions[i], p, centred)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise ValueError(f"variable {i}: {error} Drop it, or lower its powers.") from None
+
     # ------------------------------------------------------------------ what there is
+
+    @cached_property
+    def stacks(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(sites, (m, q, r) their functions) of the finite sites, those with tables of one shape together."""
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i, table in enumerate(self.functions):
+            if table is not None:
+                groups.setdefault(table.shape, []).append(i)
+        return [(np.array(sites), np.array([self.functions[i] for i in sites])) for sites in groups.values()]
+
+    @cached_property
+    def by_alphabet(self) -> list[tuple[Alphabet, np.ndarray]]:
+        """(alphabet, its sites) for each that occurs, in the order of first occurrence."""
+        groups: dict[int, list[int]] = {}
+        for i, alphabet in enumerate(self.alphabets):
+            groups.setdefault(id(alphabet), []).append(i)
+        return [(self.alphabets[sites[0]], np.array(sites)) for sites in groups.values()]
 
     @cached_property
     def is_scalar(self) -> bool:
@@ -180,10 +206,10 @@ class Space:
     def padded(self) -> np.ndarray:
         """(N, q_max) functions of every column by code; what lies beyond a site's values repeats the first of them."""
         out = np.empty((self.n_columns, int(self.sizes.max())))
-        for c, i in enumerate(self.site):
-            column = self.functions[i][:, c - self.column_ptr[i]]  # type: ignore[index]
-            out[c] = column[0]
-            out[c, : len(column)] = column
+        for sites, tables in self.stacks:
+            columns = self.column_ptr[sites][:, None] + np.arange(tables.shape[2])
+            out[columns] = tables[:, 0, :, None]
+            out[columns, : tables.shape[1]] = tables.transpose(0, 2, 1)
         return out
 
     # ------------------------------------------------------------------ values, codes, columns
@@ -280,7 +306,17 @@ class Space:
         Both must span the same functions, constants included.
         """
         known: dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]] = {}
-        return [_once(known, relation, mine, theirs) for mine, theirs in zip(self.functions, other.functions)]
+        out: list[Any] = [None] * self.n_features
+        for sites, tables in self.stacks:
+            theirs = [other.functions[i] for i in sites]
+            if tables.shape[2] == 1 and all(t is not None and t.shape == tables.shape[1:] for t in theirs):
+                constant, slope = straight_lines(tables[:, :, 0], np.array(theirs)[:, :, 0])
+                for i, c, s in zip(sites, constant[:, None], slope[:, None, None]):
+                    out[i] = c, s
+        for i, (mine, function) in enumerate(zip(self.functions, other.functions)):
+            if out[i] is None:
+                out[i] = _once(known, relation, mine, function)
+        return out
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -160,6 +160,13 @@ class StateTable:
         """(p,) ⟨φ_μ⟩ of sets of columns, whether or not they are among the model's."""
         return self._moments_in(self.space, columns)
 
+    def variances(self, columns: Interactions) -> np.ndarray:
+        """(p,) ⟨φ_μ²⟩ − ⟨φ_μ⟩² of sets of columns: one more transform, of the squares of the functions."""
+        W = self._matrices(self.space)
+        squares = W.swapaxes(1, 2) ** 2 if isinstance(W, np.ndarray) else [w.T**2 for w in W]
+        second = transforms.transform(self.p.copy(), squares)[axes.set_codes(columns, self._codes(self.space))]
+        return second - self.moments(columns) ** 2
+
     def _moments_in(self, space: Space, columns: Interactions) -> np.ndarray:
         return self._moment_table(space)[axes.set_codes(columns, self._codes(space))]
 

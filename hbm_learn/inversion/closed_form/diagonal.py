@@ -66,6 +66,22 @@ def invert(
     """
     space = moments.space
     kept = all_terms(moments.order, space) if columns is None else columns
+    # Products this small only lose to a second BLAS thread.
+    with blas_for(0) if space.n_columns <= _FEW_COLUMNS else nullcontext():
+        found, seen = _found(moments, kept, alpha, corrections)
+        return sites.finish(found, moments, seen, kept, site)
+
+
+def effects(moments: Moments, columns: Interactions) -> np.ndarray:
+    """(p,) effects of sets of columns alone, without a prior: ``invert(moments, columns, 0.0).column_effects``."""
+    with blas_for(0) if moments.space.n_columns <= _FEW_COLUMNS else nullcontext():
+        found, seen = _found(moments, columns, 0.0, corrections=False)
+        return sites.effects(found, moments, seen, columns)[0]
+
+
+def _found(moments: Moments, kept: Interactions, alpha: Any, corrections: bool) -> tuple[Couplings, Moments]:
+    """The couplings in the gauge that the closed form works in, and the moments there."""
+    space = moments.space
     if kept.order > min(moments.order, MAX_ORDER):
         raise ValueError(
             f"the closed form takes interactions up to order {min(moments.order, MAX_ORDER)} here, got {kept.order}: "
@@ -75,12 +91,9 @@ def invert(
     # Several functions of a site are told apart in the standard gauge, unless a prior of the user's own weights keeps
     # to the user's; one function alone only needs its scale.
     free = isinstance(given, str) or not any(given.values())
-    seen = moments.in_space(space.standard(moments.frequencies)) if free and not space.is_scalar else moments
+    seen = moments.standard if free and not space.is_scalar else moments
     wanted = kept if seen is moments else closure(kept, space)
-    # Products this small only lose to a second BLAS thread.
-    with blas_for(0) if space.n_columns <= _FEW_COLUMNS else nullcontext():
-        found = _couplings(seen, wanted, alpha, corrections)
-        return sites.finish(found, moments, seen, kept, site)
+    return _couplings(seen, wanted, alpha, corrections), seen
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from math import prod
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from hbm_learn.terms import Terms
 
 def products(s: np.ndarray, columns: Interactions) -> np.ndarray:
     """(p,) Π s over the members of each set."""
-    parts = [np.prod(s[columns.block(k)], axis=1) for k in columns.orders]
+    parts = [prod(s[column] for column in columns.block(k).T) for k in columns.orders]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 

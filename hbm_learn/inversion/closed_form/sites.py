@@ -33,7 +33,7 @@ def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions
     site : str
         "free" or "quadratic".
     """
-    at = slice(None) if kept is found.columns else found.columns.positions(kept)
+    at = _places(found, kept)
     weights, variances = _in_coding(found, moments, seen)
     weights, variances = weights[at], variances[at]
     P = found.P
@@ -44,36 +44,42 @@ def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions
         variances = errors.pair_weights_with_triplets(variances, kept, found.shrink, P, moments.mean, moments.n_samples)
     model = with_sites(moments, kept, weights, P, site)
     terms = Terms(moments.space, kept)
-    effects, effect_variances, sampling = _effects(found, moments, seen, at)
+    column_effects, effect_variances, sampling = effects(found, moments, seen, kept)
     derivatives = np.divide(found.effects, found.scale, out=np.zeros_like(found.scale), where=found.scale > 0)[at]
     return InversionResult(
         method="closed-form",
         model=model,
         standard_errors=norm_errors(terms, weights, np.sqrt(variances)),
         h_standard_errors=_field_errors(moments, P, kept.order),
-        effect_errors=norm_errors(terms, effects, np.sqrt(effect_variances)),
-        column_effects=effects,
+        effect_errors=norm_errors(terms, column_effects, np.sqrt(effect_variances)),
+        column_effects=column_effects,
         column_effect_errors=np.sqrt(effect_variances),
         column_sampling_errors=np.sqrt(sampling),
         statistic=errors.statistics(terms, derivatives, found.shrink[at], found.noise, moments.n_samples),
-        sign=np.where(terms.df == 1, np.sign(terms.sum(effects)), 1.0),
+        sign=np.where(terms.df == 1, np.sign(terms.sum(column_effects)), 1.0),
         alpha={k: float(found.alpha.get(k, 0.0)) for k in kept.orders},
         notes=found.notes,
     )
 
 
-def _effects(
-    found: Couplings, moments: Moments, seen: Moments, at: np.ndarray | slice
+def effects(
+    found: Couplings, moments: Moments, seen: Moments, kept: Interactions
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Effects of the kept sets of columns, their posterior variances, and their sampling variances without a prior."""
+    at = _places(found, kept)
     sampling = found.variance * found.scale**2
     if seen is not moments or moments.space.is_scalar:
         return found.effects[at], found.posterior[at], sampling[at]
     # A prior of the user's weights on several functions of a site: the standard gauge is a linear map away.
-    standard = moments.space.standard(moments.frequencies)
-    T = gauge.transfer(found.columns, moments.space, moments.space.relation(standard))[moments.space.n_columns :][at]
+    relation = moments.space.relation(moments.standard.space)
+    T = gauge.transfer(found.columns, moments.space, relation)[moments.space.n_columns :][at]
     square = T.power(2)
     return T @ found.weights, square @ (found.posterior / found.scale**2), square @ found.variance
+
+
+def _places(found: Couplings, kept: Interactions) -> np.ndarray | slice:
+    """Where the kept sets of columns stand among those found."""
+    return slice(None) if kept is found.columns else found.columns.positions(kept)
 
 
 def _in_coding(found: Couplings, moments: Moments, seen: Moments) -> tuple[np.ndarray, np.ndarray]:
@@ -129,17 +135,17 @@ def _guess(space: Space, C: np.ndarray, P: np.ndarray) -> np.ndarray | list[np.n
 def _site_distributions(moments: Moments, site: str) -> list[np.ndarray]:
     """(q_i,) frequencies of each site, or those of exp(b x − c x²/2) with their ⟨x⟩ and ⟨x²⟩ where θ is quadratic."""
     space = moments.space
-    out = []
-    for i, (alphabet, p) in enumerate(zip(space.alphabets, moments.frequencies)):
-        if alphabet.is_nominal or ((alphabet.size <= 3 or site == "free") and (p > 0).all()):
-            out.append(p)
-            continue
+    out = list(moments.frequencies)
+    occur = np.minimum.reduceat(space.flat(out), space.value_ptr[:-1]) > 0
+    small = np.ones(space.n_features, dtype=bool) if site == "free" else space.sizes <= 3
+    for i in np.flatnonzero((space.power[space.column_ptr[:-1]] > 0) & ~(occur & small)):
+        alphabet, p = space.alphabets[i], out[i]
         x = alphabet.nodes
         names = None if moments.feature_names is None else [moments.feature_names[i]]
         b, c = alphabet.site_parameters(np.array([p @ x]), np.array([p @ x**2]), names=names or [i])
         exponent = b * x - 0.5 * c * x**2
         q = np.exp(exponent - exponent.max())
-        out.append(q / q.sum())
+        out[i] = q / q.sum()
     return out
 
 

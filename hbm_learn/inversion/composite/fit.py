@@ -114,8 +114,6 @@ class CompositeFit:
             theta, report = minimise(objective, theta, lasso, (tol, n_determined / M), max_iter, verbose)
             composite.stride = stride
             errors = sandwich.errors(objective, theta, count, random_state, runaway=not report["converged"])
-        if lasso.any():
-            errors = errors.without_free()
         return Fit(
             method=self.method,
             parameters=parameters,
@@ -125,10 +123,7 @@ class CompositeFit:
             kept=errors.kept[parameters.n_own :],
             noise=errors.noise[parameters.n_own :],
             alpha={k: float(prior.alpha[k]) for k in parameters.columns.orders},
-            free=errors.free,
-            free_variance=errors.free_variance,
-            covariance=errors.covariance,
-            free_covariance=errors.free_covariance,
+            make_whole=(lambda: errors.whole.without_free()) if lasso.any() else (lambda: errors.whole),
             **report,
         )
 

@@ -9,7 +9,7 @@ with H = c (F + A/M) and V = c² F/M it is (M F + A)⁻¹.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from hbm_learn.inversion.composite.hessian import hessian, score_covariance
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective
 from hbm_learn.inversion.composite.probes import Probes
 from hbm_learn.inversion.composite.sums import Composite
+from hbm_learn.inversion.result import Spread, Whole
 
 # Up to this many parameters the matrices are formed.
 MAX_MATRICES = 2000
@@ -31,27 +32,10 @@ _MIN_ROWS = 4000
 _LEAST_CURVATURE = 1e-16
 
 
-@dataclass(frozen=True, eq=False)
-class Errors:
-    """Posterior and sampling variances, kept and noise, (P,) each; the rest as in ``Fit``."""
-
-    posterior: np.ndarray
-    sampling: np.ndarray
-    kept: np.ndarray
-    noise: np.ndarray
-    free: np.ndarray | None = None
-    free_variance: np.ndarray | None = None
-    covariance: np.ndarray | None = None
-    free_covariance: np.ndarray | None = None
-
-    def without_free(self) -> Errors:
-        return replace(self, free=None, free_variance=None, free_covariance=None)
-
-
 def errors(
     objective: Objective, theta: np.ndarray, count: np.ndarray, random_state: Any = None, runaway: bool = False
-) -> Errors:
-    """Posterior and sampling variances of θ, and what follows from them.
+) -> Spread:
+    """Posterior and sampling variances of θ, and what follows from them; kept and noise are of all parameters.
 
     Parameters
     ----------
@@ -74,19 +58,22 @@ def errors(
     if not runaway:
         return found
     least = HessianProducts(objective, theta).inverse_diagonal(count / objective.composite.rows.n_samples)
-    covariance = None
-    if found.covariance is not None:
-        covariance = found.covariance + np.diag(np.maximum(least - found.posterior, 0.0))
+
+    def whole() -> Whole:
+        if found.covariance is None:
+            return Whole()
+        return Whole(covariance=found.covariance + np.diag(np.maximum(least - found.posterior, 0.0)))
+
     return replace(
-        found.without_free(),
+        found,
         posterior=np.maximum(found.posterior, least),
         sampling=np.maximum(found.sampling, least),
-        covariance=covariance,
+        make_whole=whole,
     )
 
 
-def _from_matrices(objective: Objective, theta: np.ndarray, count: np.ndarray) -> Errors:
-    """Everything from the whole matrices: 4 Σ K_i² + P² flops a row, 4 P³ in all, twice that with a prior."""
+def _from_matrices(objective: Objective, theta: np.ndarray, count: np.ndarray) -> Spread:
+    """Everything from the matrices: 4 Σ K_i² + P² flops a row, 3 P³ in all; the whole takes 1 to 5 P³ more."""
     composite, stride, M = objective.composite, _stride(objective.composite), objective.composite.rows.n_samples
     ridge = objective.ridge
     H = hessian(composite, theta, stride)
@@ -97,24 +84,25 @@ def _from_matrices(objective: Objective, theta: np.ndarray, count: np.ndarray) -
     V = score_covariance(composite, theta, inverse, stride)
     V /= _same_rows(composite, _own_blocks(composite, H), stride, count, kept, done=1.0)
     half = inverse @ V
-    sampling = np.maximum(np.einsum("ij,ij->i", half, inverse), 0.0)
-    # One Newton step without the prior, and the error that the estimate has there.
-    free, free_covariance = theta, None
-    if ridge.any():
+    variances, prior = np.einsum("ij,ij->i", half, inverse), ridge * count / M
+    sampling = np.maximum(variances, 0.0)
+
+    def whole() -> Whole:
+        if not prior.any():
+            covariance = linalg.symmetric_product(half, inverse)
+            return Whole(theta, np.maximum(np.diag(covariance), 1e-300), covariance, covariance)
+        covariance = linalg.symmetric_product(half + inverse * prior, inverse)
+        # One Newton step without the prior, and the error that the estimate has there.
         without = linalg.inverse(H, _LEAST_CURVATURE)
         free, free_covariance = theta + without @ (ridge * theta), linalg.symmetric_product(without @ V, without)
-        half += inverse * (ridge * count / M)
-    covariance = linalg.symmetric_product(half, inverse)
-    free_covariance = covariance if free_covariance is None else free_covariance
-    return Errors(
-        posterior=np.maximum(np.diag(covariance), 0.0),
+        return Whole(free, np.maximum(np.diag(free_covariance), 1e-300), covariance, free_covariance)
+
+    return Spread(
+        posterior=np.maximum(variances + inverse**2 @ prior, 0.0),
         sampling=sampling,
         kept=_kept(inverse, ridge, ridge * M / count),
         noise=sampling,
-        free=free,
-        free_variance=np.maximum(np.diag(free_covariance), 1e-300),
-        covariance=covariance,
-        free_covariance=free_covariance,
+        make_whole=whole,
     )
 
 
@@ -180,7 +168,7 @@ def _stride(composite: Composite) -> int:
 # ---------------------------------------------------------------------- many parameters
 
 
-def _from_probes(objective: Objective, theta: np.ndarray, count: np.ndarray, random_state: Any) -> Errors:
+def _from_probes(objective: Objective, theta: np.ndarray, count: np.ndarray, random_state: Any) -> Spread:
     """Variances of independent variables, corrected for each site and order by draws."""
     composite, ridge, M = objective.composite, objective.ridge, objective.composite.rows.n_samples
     probes = Probes(objective, theta, random_state)
@@ -190,19 +178,22 @@ def _from_probes(objective: Objective, theta: np.ndarray, count: np.ndarray, ran
     if not ridge.any():
         y /= np.sqrt(_same_rows(composite, H.own_blocks, stride, count, ones))
         sampling = probes.variances(y, base)
-        return Errors(sampling, sampling, ones, sampling, theta, sampling)
+        return Spread(sampling, sampling, ones, sampling, make_whole=lambda: Whole(theta, sampling))
     alpha = ridge * M / count
     share = np.clip(alpha * base, 1e-12, 1.0 - 1e-12)  # of the prior, for independent variables
     g, u = probes.shrunk(alpha)
     determined = np.where(alpha > 0, np.clip(probes.by_order(alpha * np.mean(g * u, axis=0)), 0.0, 1.0), 1.0)
     y /= np.sqrt(_same_rows(composite, H.own_blocks, stride, count, determined))
     sampling = probes.variances(y, base * (1.0 - share))
-    without = H.inverse_diagonal(count / M, prior=False)
-    return Errors(
+
+    def whole() -> Whole:
+        without = H.inverse_diagonal(count / M, prior=False)
+        return Whole(probes.free(theta), probes.variances(np.array([probes.free(each) for each in y]), without))
+
+    return Spread(
         posterior=sampling + probes.variances(g - u, base * share),
         sampling=sampling,
         kept=np.where(alpha > 0, probes.by_order(alpha * np.mean(u**2, axis=0)), 1.0),
         noise=probes.by_order(np.mean(y**2, axis=0)),
-        free=probes.free(theta),
-        free_variance=probes.variances(np.array([probes.free(each) for each in y]), without),
+        make_whole=whole,
     )

@@ -29,7 +29,7 @@ MAX_DENSE_FISHER = 6500
 
 
 def fit(
-    moments: Moments,
+    data: Moments | Target,
     parameters: Parameters,
     start: np.ndarray | None,
     prior: Prior,
@@ -44,8 +44,9 @@ def fit(
 
     Parameters
     ----------
-    moments : Moments
-        Of the order of the interactions, or above; n_samples may be infinite (exact moments).
+    data : Moments or Target
+        Moments of the order of the interactions, or above; n_samples may be infinite (exact moments). Fits under
+        several priors share a target of them.
     parameters : Parameters
         Which there are, in which gauge.
     start : (P,) array or None
@@ -61,7 +62,7 @@ def fit(
     verbose : int
         1 prints a line for each step.
     """
-    target = Target.of(moments, parameters, prior)
+    target = (data if isinstance(data, Target) else Target.of(data, parameters)).under(prior)
     listable = parameters.space.enumerable(MAX_STATES)
     if listable and len(target.t) <= MAX_DENSE_FISHER:
         with blas_for(len(target.t)):
@@ -96,7 +97,7 @@ def _newton(target: Target, start: np.ndarray | None, tol: float, max_iter: int,
         n_iter=found.n_iter,
         residual=found.residual,
     )
-    return result if found.runaway is None else replace(result, free=None, free_variance=None, free_covariance=None)
+    return result if found.runaway is None else _without_free(result)
 
 
 def _matrix_free(target: Target, start: np.ndarray | None, tol: float, max_iter: int, verbose: int) -> Fit:
@@ -149,9 +150,10 @@ class LikelihoodPoint:
 
 def _best_start(target: Target, start: np.ndarray | None) -> LikelihoodPoint:
     """The better of ``start`` and independence: at strong coupling the closed form can be worse than nothing."""
-    plain = LikelihoodPoint(target, target.independent, StateTable(target.parameters.model(target.independent)))
     given = None if start is None else LikelihoodPoint.at(target, start)
-    return plain if given is None or given.value < plain.value else given
+    if given is not None and given.value >= target.independent_value:
+        return given
+    return LikelihoodPoint(target, target.independent, StateTable(target.parameters.model(target.independent)))
 
 
 def _if_finite(target: Target, result: Fit) -> Fit:
@@ -164,7 +166,11 @@ def _if_finite(target: Target, result: Fit) -> Fit:
     if size.max(initial=0.0) < UNBOUNDED:
         return result
     status = _boundary(target, parameters.n_own + int(size.argmax()), theta, result.n_iter)
-    return replace(result, converged=False, status=status, free=None, free_variance=None, free_covariance=None)
+    return replace(_without_free(result), converged=False, status=status)
+
+
+def _without_free(result: Fit) -> Fit:
+    return replace(result, make_whole=lambda: result.whole.without_free())
 
 
 def _boundary(target: Target, r: int, theta: np.ndarray, n_iter: int) -> str:

@@ -7,8 +7,7 @@ t̄ are averages over the data: the moments are all that the likelihood of a Bol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from hbm_learn import linalg
 from hbm_learn.data.moments import Moments
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.result import Fit
+from hbm_learn.inversion.result import Fit, Whole
 
 # A start that leans on the data keeps this much of the uniform distribution, so that no site parameter is infinite.
 _UNIFORM = 1e-3
@@ -39,6 +38,10 @@ class Target:
         M, effective; infinite for exact moments.
     prior : Prior
     names : list of str or None
+    independent : (P,) array
+        θ of independent variables with (nearly) the data's frequencies.
+    independent_value : float
+        L there; couplings of zero have no penalty.
     """
 
     parameters: Parameters
@@ -48,10 +51,12 @@ class Target:
     n_samples: float
     prior: Prior
     names: list[str] | None
+    independent: np.ndarray
+    independent_value: float
 
     @classmethod
-    def of(cls, moments: Moments, parameters: Parameters, prior: Prior) -> Target:
-        """The target of moments in the coding gauge."""
+    def of(cls, moments: Moments, parameters: Parameters) -> Target:
+        """The target of moments in the coding gauge, without a prior: what fits under several priors share."""
         columns = parameters.columns
         if columns.order > moments.order:
             raise ValueError(
@@ -61,15 +66,17 @@ class Target:
         own = [p @ O for p, O in zip(moments.frequencies, parameters.own)]
         seen = moments if parameters.space is moments.space else moments.in_space(parameters.space)
         t = np.concatenate([*own, seen.moments(columns)])
-        free, M = np.zeros(parameters.n_own), moments.n_samples
-        ridge = np.concatenate([free, prior.ridge(columns) / M])
-        lasso = np.concatenate([free, prior.lasso(columns) / M])
-        return cls(parameters, t, ridge, lasso, M, prior, moments.feature_names)
+        zero, flat = np.zeros(len(t)), Prior(dict.fromkeys(columns.orders, 0.0))
+        independent = parameters.independent(_UNIFORM)
+        value = float(independent @ t - sum(map(np.logaddexp.reduce, parameters.tables(independent))))
+        return cls(parameters, t, zero, zero, moments.n_samples, flat, moments.feature_names, independent, value)
 
-    @cached_property
-    def independent(self) -> np.ndarray:
-        """(P,) θ of independent variables with (nearly) the data's frequencies."""
-        return self.parameters.independent(_UNIFORM)
+    def under(self, prior: Prior) -> Target:
+        """The same data under a prior."""
+        columns, free = self.parameters.columns, np.zeros(self.parameters.n_own)
+        ridge = np.concatenate([free, prior.ridge(columns) / self.n_samples])
+        lasso = np.concatenate([free, prior.lasso(columns) / self.n_samples])
+        return replace(self, ridge=ridge, lasso=lasso, prior=prior)
 
     def label(self, r: int) -> str:
         """How messages name parameter r."""
@@ -87,7 +94,7 @@ class Target:
         active = (theta != 0.0) | (self.lasso == 0.0)
         if not np.isfinite(self.n_samples):
             zero = np.zeros(P)
-            return self._fit(theta, zero, zero, np.ones(P), free=theta, free_variance=zero, **report)
+            return self._fit(theta, zero, zero, np.ones(P), make_whole=lambda: Whole(theta, zero), **report)
         F, ridge = fisher[np.ix_(active, active)], self.ridge[active]
         S = linalg.inverse(F + np.diag(ridge))
         S /= self.n_samples
@@ -96,23 +103,24 @@ class Target:
         spread[1, active] = np.maximum(np.diag(S) - self.n_samples * (S**2 @ ridge), 0.0)
         kept = np.clip(1.0 - self.n_samples * self.ridge * spread.sum(axis=0), 0.0, 1.0)  # 1 − α s² is the sum
         spread += monte_carlo * spread[1]
-        report["covariance"] = _embedded(S, active)
-        if not self.lasso.any():
+
+        def whole() -> Whole:
+            if self.lasso.any():
+                return Whole(covariance=_embedded(S, active))
             C = S * self.n_samples if not ridge.any() else linalg.inverse(F)
-            report["free"] = theta + C @ (self.ridge * theta)
+            free = theta + C @ (self.ridge * theta)
             C *= (1.0 + monte_carlo) / self.n_samples
-            report["free_variance"], report["free_covariance"] = np.diag(C).copy(), C
-        return self._fit(theta, spread[0], spread[1], kept, **report)
+            return Whole(free, np.diag(C).copy(), S, C)
+
+        return self._fit(theta, spread[0], spread[1], kept, make_whole=whole, **report)
 
     def diagonal_fit(self, theta: np.ndarray, information: np.ndarray, **report: Any) -> Fit:
         """θ with the errors of a diagonal Fisher matrix, (P,) ``information``."""
         posterior = 1.0 / (self.n_samples * (information + self.ridge))
         kept = information / (information + self.ridge)
         free = theta + self.ridge * theta / information
-        variance = 1.0 / (self.n_samples * information)
-        if self.lasso.any():
-            return self._fit(theta, posterior, kept * posterior, kept**2, **report)
-        return self._fit(theta, posterior, kept * posterior, kept**2, free=free, free_variance=variance, **report)
+        whole = Whole() if self.lasso.any() else Whole(free, 1.0 / (self.n_samples * information))
+        return self._fit(theta, posterior, kept * posterior, kept**2, make_whole=lambda: whole, **report)
 
     def _fit(
         self, theta: np.ndarray, posterior: np.ndarray, sampling: np.ndarray, kept: np.ndarray, **report: Any

@@ -87,7 +87,7 @@ class Sites:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Where expectation consistency arrived: mean (P,), ``variances`` (P,) and ln |A| of the Gaussian, and the sites."""
+    """Where expectation consistency arrived: mean (P,), variances (P,) and ln |A| of the Gaussian, and the sites."""
 
     mean: np.ndarray
     variances: np.ndarray
