@@ -11,10 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from hbm_learn import inversion
-from hbm_learn.assessment import selection
+from hbm_learn.assessment import nested, selection
+from hbm_learn.assessment.nested import affordable
+from hbm_learn.assessment.node_data import DistinctRows
+from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.assessment.trust import Trust
-from hbm_learn.considered import check_order, considered_columns, powers_needed, require_variation
+from hbm_learn.considered import check_order, considered_columns, powers_needed, prefers_lower, require_variation
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows
@@ -22,6 +25,7 @@ from hbm_learn.fitted import FittedMachine
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.prior import check_alpha
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.terms import Terms
 
 
 class HBM(FittedMachine, DensityMixin, BaseEstimator):
@@ -36,8 +40,9 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
     Parameters
     ----------
     order : int or "auto", default="auto"
-        The largest number of variables in an interaction. "auto": 3 while that makes at most 10⁶ interactions, 2 beyond
-        that and on the real line; ``order_`` says which.
+        The largest number of variables in an interaction. "auto": 3 if the evidence prefers it to 2 (2 beyond 10⁶
+        interactions, and on the real line); ``order_`` says which. With ``fdr`` or ``interactions`` the evidence is not
+        asked: tests, or you, have chosen.
     interactions : iterable of tuples, default=None
         Tuples of feature indices or names, a repeated member for a power; None: all subsets up to ``order``.
     alphabet : "auto", values, Nominal, Interval, "real", or one for each column, default="auto"
@@ -55,14 +60,14 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         closed form is exact on the real line. None: the closed form alone.
     alpha : "auto", float, or one for each order, default="auto"
         Prior precision of the couplings, penalty alpha/M · (l1_ratio‖J‖₁ + ½(1 − l1_ratio)‖J‖²). Numbers, one for all
-        or one for each order 2, 3, …, are of weights in the user's coding. "auto": one Gaussian prior of the effects of
-        each order, learnt from the data.
+        or one for each order 2, 3, …, are of weights in the user's coding. "auto": the distribution of the couplings of
+        each order, a mixture of Gaussians of all scales, is learnt from the data with them.
     l1_ratio : float, default=0.0
         Share of the ℓ1 part.
     fdr : float, default=None
         A level: keep in each order the interactions that pass Benjamini–Hochberg at this level, with all subsets of
-        what is kept, and refit. What no longer passes after the refinement is dropped, so that the bias of the closed
-        form makes no discoveries.
+        what is kept, and refit. The tests are conditional score tests on the rows, each order given what was selected
+        of the others.
     tol : float, default=None
         Of the refinement; None takes its own.
     max_iter : int, default=None
@@ -105,11 +110,17 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
     result_ : InversionResult
         The fit with all of its errors.
     tests_ : Tests
-        Those that selected the interactions, if ``fdr`` did, or those of the fit.
+        Of every interaction: is it zero, given the others? Made when first asked for, unless ``fdr`` has done so.
     trust_ : Trust
         How far to believe the fit.
     alpha_ : dict
-        {order: prior precision used}.
+        {order: prior precision used}; of a learnt mixture, one over its variance.
+    origin_ : str or None
+        About which point of each variable the learnt prior has its couplings: "mean", "middle" (of the values), "mode"
+        (the most frequent one), as the evidence preferred, or "coding" for a set of interactions that lacks subsets.
+    evidence_ : dict
+        {order: ln P(data) of the model up to that order, all couplings integrated out}, less that of independent
+        variables; empty without a learnt mixture.
     order_ : int
         The largest number of variables that an interaction could have.
     converged_ : bool
@@ -222,15 +233,35 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         """Everything that can fail comes first; attributes are set when it has not."""
         require_variation(moments)
         columns = considered_columns(self.interactions, order, moments.space, moments.feature_names)
-        if self.fdr is None:
-            result, tests = self._invert(moments, samples, columns), None
+        considered = Terms(moments.space, columns)
+        rows = None
+        if samples is not None and self.refine is not None and affordable(samples, considered):
+            rows = DistinctRows.of(samples)
+        tests: Tests | PendingTests
+        if self.fdr is not None:
+            result, tests = self._select(moments, samples, rows, considered)
         else:
-            first = selection.preselect(moments, columns, self.site)
-            result, tests = selection.select_and_refit(
-                first, lambda chosen: self._invert(moments, samples, chosen), self.fdr
-            )
+            result = self._invert(moments, samples, columns)
+            if self.order == "auto" and self.interactions is None and prefers_lower(result, order):
+                order -= 1
+                columns = considered_columns(None, order, moments.space, moments.feature_names)
+                result = self._invert(moments, samples, columns)
+                considered = Terms(moments.space, columns)
+            tests = PendingTests(result, rows, considered, self.site, self.n_jobs)
         trust = Trust.of(result, moments)
         return self._keep(result, moments, tests, trust, order, X)
+
+    def _select(
+        self, moments: Moments, samples: Samples | None, rows: DistinctRows | None, considered: Terms
+    ) -> tuple[InversionResult, Tests]:
+        """Selection at the level ``fdr``: by tests on the rows, or by those of fits where there are none."""
+        assert self.fdr is not None
+        if rows is None:
+            first = selection.preselect(moments, considered.columns, self.site)
+            return selection.select_and_refit(first, lambda chosen: self._invert(moments, samples, chosen), self.fdr)
+        chosen, found = nested.select(rows, considered, self.fdr, site=self.site, n_jobs=self.n_jobs)
+        result = self._invert(moments, samples, chosen)
+        return result, found.at(Tests.of(result, considered))
 
     def _invert(self, moments: Moments, samples: Samples | None, columns: Interactions) -> InversionResult:
         return inversion.fit(
@@ -249,19 +280,25 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         )
 
     def _keep(
-        self, result: InversionResult, moments: Moments, tests: Tests | None, trust: Trust, order: int, X: Any
+        self,
+        result: InversionResult,
+        moments: Moments,
+        tests: Tests | PendingTests,
+        trust: Trust,
+        order: int,
+        X: Any,
     ) -> HBM:
         _check_feature_names(self, X, reset=True)
         _check_n_features(self, np.empty((1, moments.space.n_features)), reset=True)
         model = result.model
-        self.model_, self.moments_, self.result_, self._selection, self.trust_ = model, moments, result, tests, trust
+        self.model_, self.moments_, self.result_, self._tests, self.trust_ = model, moments, result, tests, trust
         self.h_, self.d_, self.J_ = model.h, model.d, model.J
         self.weights_, self.effects_ = model.weights, result.effects
         self.standard_errors_, self.h_standard_errors_ = result.standard_errors, result.h_standard_errors
         self.effect_errors_ = result.effect_errors
         # The look at the start that finds it good enough counts as an iteration.
         self.alpha_, self.n_iter_, self.converged_ = result.alpha, max(1, result.n_iter), result.converged
-        self.order_ = order
+        self.order_, self.origin_, self.evidence_ = order, result.origin, result.evidence
         for note in result.notes:
             warnings.warn(note, UserWarning, stacklevel=4)
         if not result.converged:

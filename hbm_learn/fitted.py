@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 
 from hbm_learn import conditionals
 from hbm_learn.assessment import intervals, summary
+from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
@@ -36,7 +37,7 @@ class FittedMachine:
     model_: BoltzmannMachine
     moments_: Moments
     result_: InversionResult
-    _selection: Tests | None
+    _tests: Tests | PendingTests
     fdr: float | None
     random_state: Any
 
@@ -50,11 +51,17 @@ class FittedMachine:
 
     @property
     def tests_(self) -> Tests:
-        """Those that selected the interactions, if ``fdr`` did, or those of the fit; made when asked for."""
+        """Of every interaction: is it zero, given the others? Made when first asked for, unless ``fdr`` has done so."""
         check_is_fitted(self)
-        if self._selection is None:
-            self._selection = Tests.of(self.result_)
-        return self._selection
+        if isinstance(self._tests, PendingTests):
+            self._tests = self._tests.make()
+        return self._tests
+
+    def __getstate__(self) -> Any:
+        # A stored estimator holds its tests, not the rows that they are made from.
+        if hasattr(self, "_tests"):
+            self._tests = self.tests_
+        return super().__getstate__()
 
     def confidence_intervals(self, level: float = 0.95) -> np.ndarray:
         """(p, 2) intervals of the couplings in the user's coding, matching ``weights_``.

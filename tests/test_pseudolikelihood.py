@@ -164,7 +164,7 @@ def test_stops_where_it_says(seed: int) -> None:
     def left(theta: np.ndarray) -> float:
         composite.stride = 1
         gradient, H = objective.value_gradient(theta)[1], HessianProducts(objective, theta)
-        solved = conjugate_gradients(H.product, gradient, H.precondition, 1e-3, 200)
+        solved, _ = conjugate_gradients(H.product, gradient, H.precondition, 1e-3, 200)
         return float(gradient @ solved) * M / composite.n_params
 
     assert composite.stride > 1

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 from hbm_learn import BoltzmannMachine, Interactions, Interval, Nominal, sample
 from hbm_learn._kernels import score
 from hbm_learn.assessment import drop, nested
-from hbm_learn.assessment.node_data import NodeData, distinct_rows
+from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node
 from hbm_learn.assessment.score_tests import add_tests, drop_tests
 from hbm_learn.data.samples import Samples
@@ -192,7 +192,8 @@ def test_nodes_are_fitted(site):
 
 def test_distinct_rows_count_every_row():
     X = spins(500)
-    codes, weights = distinct_rows(Samples.check(X))
+    rows = DistinctRows.of(Samples.check(X))
+    codes, weights = rows.codes, rows.weights
     expected = np.unique(X, axis=0, return_counts=True)[1]
     assert weights.sum() == 500
     assert sorted(weights) == sorted(expected)

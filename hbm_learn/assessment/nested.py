@@ -16,7 +16,7 @@ from math import ceil
 import numpy as np
 from scipy import stats
 
-from hbm_learn.assessment.node_data import NodeData
+from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node, fit_nodes
 from hbm_learn.assessment.saddlepoint import deviates, p_values
 from hbm_learn.assessment.score_tests import add_at_best, drop_at_best
@@ -27,16 +27,25 @@ from hbm_learn.terms import Terms, closure
 
 # Rounds of adding and dropping in an order.
 MAX_ROUNDS = 4
+# Rows times sets of columns up to which terms are tested.
+MAX_PRODUCTS = 5e10
 # Of what fails among the selected, so much is dropped at a time.
 _SHARE = 0.2
 
 
-def all_tests(samples: Samples, considered: Terms, *, site: str = "free", n_jobs: int | None = None) -> Tests:
+def affordable(samples: Samples, considered: Terms) -> bool:
+    """Whether tests of every term cost no more than some ten seconds: two products a row and term."""
+    return samples.space.is_finite and float(samples.n_samples) * len(considered.columns) <= MAX_PRODUCTS
+
+
+def all_tests(
+    samples: Samples | DistinctRows, considered: Terms, *, site: str = "free", n_jobs: int | None = None
+) -> Tests:
     """Tests of every term considered, without a selection.
 
     Parameters
     ----------
-    samples : Samples
+    samples : Samples or DistinctRows
         Complete, on finite alphabets.
     considered : Terms
     site : str
@@ -51,7 +60,7 @@ def all_tests(samples: Samples, considered: Terms, *, site: str = "free", n_jobs
 
 
 def select(
-    samples: Samples, considered: Terms, level: float, *, site: str = "free", n_jobs: int | None = None
+    samples: Samples | DistinctRows, considered: Terms, level: float, *, site: str = "free", n_jobs: int | None = None
 ) -> tuple[Interactions, Tests]:
     """The selected sets of columns with all their subsets, and the tests of every term considered.
 
@@ -207,7 +216,7 @@ class _Search:
         for k in self.terms.keys.orders:
             where = self.terms.keys.slice(k)
             q[where] = stats.false_discovery_control(p[where])
-        return Tests(self.considered, self.considered, z, self.terms.df, p, q)
+        return Tests(self.considered, self.considered, z, self.terms.df, p, q, "score")
 
 
 def _only_in(a: Interactions, b: Interactions) -> np.ndarray:

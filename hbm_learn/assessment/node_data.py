@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.parameters import own_functions
+from hbm_learn.space import Space
 
 # Rows that are treated together: their monomials stay in cache.
 _CHUNK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctRows:
+    """Different rows of codes (R, n), and how much weight each has (R,)."""
+
+    space: Space
+    codes: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, samples: Samples) -> DistinctRows:
+        """ValueError where there are values that cannot be listed, or cells that may be missing."""
+        if not samples.space.is_finite:
+            raise ValueError(f"{samples.space} has continuous variables: score tests take finite alphabets.")
+        if samples.allow_nan:
+            raise ValueError("samples may hold missing entries: check them with allow_nan=False, or fill them in.")
+        codes = np.concatenate([block for block, _ in samples.blocks()])
+        weights = np.ones(len(codes)) if samples.weights is None else samples.weights.astype(np.float64)
+        keys = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1]))).ravel()
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        w = np.bincount(inverse.ravel(), weights)
+        return cls(samples.space, codes[first[w > 0]], w[w > 0])
+
+    @property
+    def frequencies(self) -> list[np.ndarray]:
+        """(q_i,) of the values of each variable."""
+        total, sizes = self.weights.sum(), self.space.sizes
+        return [np.bincount(c, self.weights, minlength=q) / total for c, q in zip(self.codes.T, sizes)]
 
 
 class NodeData:
@@ -31,14 +62,10 @@ class NodeData:
     n_jobs : int or None
     """
 
-    def __init__(self, samples: Samples, site: str = "free", n_jobs: int | None = None):
-        if not samples.space.is_finite:
-            raise ValueError(f"{samples.space} has continuous variables: score tests take finite alphabets.")
-        if samples.allow_nan:
-            raise ValueError("samples may hold missing entries: check them with allow_nan=False, or fill them in.")
-        self.frequencies = samples.frequencies
-        self.space = samples.space.standard(self.frequencies)
-        codes, self.weights = distinct_rows(samples)
+    def __init__(self, rows: Samples | DistinctRows, site: str = "free", n_jobs: int | None = None):
+        seen = DistinctRows.of(rows) if isinstance(rows, Samples) else rows
+        self.frequencies, self.weights, codes = seen.frequencies, seen.weights, seen.codes
+        self.space = seen.space.standard(self.frequencies)
         self.codes = np.ascontiguousarray(codes.T)
         self.Y = np.concatenate([self.space.columns(codes).T, np.ones((1, len(codes)))])
         nominal = [a.is_nominal for a in self.space.alphabets]
@@ -63,17 +90,6 @@ class NodeData:
         for j in range(1, rows.shape[-1]):
             out *= Y[rows[..., j]]
         return out
-
-
-def distinct_rows(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """(R, n) different rows of codes and how much weight each has."""
-    blocks = list(samples.blocks())
-    codes = np.concatenate([block for block, _ in blocks])
-    weights = np.ones(len(codes)) if samples.weights is None else samples.weights.astype(np.float64)
-    keys = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1]))).ravel()
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    w = np.bincount(inverse.ravel(), weights)
-    return codes[first[w > 0]], w[w > 0]
 
 
 def _extent(table: np.ndarray, nominal: bool) -> np.ndarray:

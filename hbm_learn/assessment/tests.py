@@ -32,6 +32,9 @@ class Tests:
     p_values : array
     q_values : array
         Benjamini–Hochberg within each order, over all that were considered.
+    method : str
+        "score": conditional score tests with a saddlepoint, from the rows; "wald": estimates over their errors, where
+        there are no rows to go back to, or too many tests for them.
     """
 
     # pytest would take a class of this name for a test case.
@@ -43,6 +46,7 @@ class Tests:
     df: np.ndarray
     p_values: np.ndarray
     q_values: np.ndarray
+    method: str = "wald"
 
     @classmethod
     def of(cls, result: InversionResult, considered: Terms | None = None) -> Tests:
@@ -80,8 +84,8 @@ class Tests:
             (self.p_values, others.p_values),
             (self.q_values, others.q_values),
         )
-        each = (np.where(where >= 0, mine[where], theirs) for mine, theirs in pairs)
-        return Tests(others.terms, self.considered, *each)
+        z, df, p, q = (np.where(where >= 0, mine[where], theirs) for mine, theirs in pairs)
+        return Tests(others.terms, self.considered, z, df, p, q, self.method)
 
     def passing(self, level: float) -> np.ndarray:
         """(p,) whether q ≤ level."""

@@ -10,7 +10,9 @@ closed form loads no sampler.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from hbm_learn._validation import check_options, choose
 from hbm_learn.data.moments import Moments
@@ -19,6 +21,8 @@ from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.parameters import SITES, Parameters
 from hbm_learn.inversion.prior import Prior, check_alpha, elastic, learn
 from hbm_learn.inversion.result import Fit, InversionResult, in_coding
+from hbm_learn.inversion.shrinkage import learn as mixtures
+from hbm_learn.inversion.shrinkage.learn import Information
 from hbm_learn.space import Space
 from hbm_learn.terms import all_terms, columns_of, is_closed
 
@@ -27,32 +31,45 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "Fit", "InversionResult", "choose_refinement", "fit", "invert"]
 
+# Gaussian priors are learnt so far, as a start for mixtures.
+_FIRST_ROUNDS, _FIRST_TOL = 3, 0.05
 # refine="auto" takes the exact likelihood up to this many states.
 MAX_LIKELIHOOD_STATES = 2**20
 
 
-def _likelihood(moments: Moments, parameters: Parameters, n_jobs: int | None) -> Callable[..., Fit]:
-    from hbm_learn.inversion.likelihood.fit import fit
-    from hbm_learn.inversion.likelihood.target import Target
+class Refinement(Protocol):
+    """A method with its data prepared, to be fitted under one prior after another."""
 
-    target = Target.of(moments, parameters)
-    return lambda prior, start, **options: fit(target, parameters, start, prior, n_jobs=n_jobs, **options)
+    @property
+    def fit(self) -> Callable[..., Fit]:
+        """(prior, start, options) → the fit."""
+        ...
+
+    def information(self, fit: Fit) -> Information | None:
+        """What the data say of θ about any point, for a learnt mixture; None where a Gaussian prior is all there is."""
+        ...
 
 
-def _pseudolikelihood(samples: Samples, parameters: Parameters, n_jobs: int | None) -> Callable[..., Fit]:
+def _likelihood(moments: Moments, parameters: Parameters, n_jobs: int | None) -> Refinement:
+    from hbm_learn.inversion.likelihood.prepared import LikelihoodFit
+
+    return LikelihoodFit(moments, parameters, n_jobs)
+
+
+def _pseudolikelihood(samples: Samples, parameters: Parameters, n_jobs: int | None) -> Refinement:
     from hbm_learn.inversion.composite import pseudolikelihood
 
-    return pseudolikelihood.prepare(samples, parameters, n_jobs=n_jobs).fit
+    return pseudolikelihood.prepare(samples, parameters, n_jobs=n_jobs)
 
 
-def _screening(samples: Samples, parameters: Parameters, n_jobs: int | None) -> Callable[..., Fit]:
+def _screening(samples: Samples, parameters: Parameters, n_jobs: int | None) -> Refinement:
     from hbm_learn.inversion.composite import screening
 
-    return screening.prepare(samples, parameters, n_jobs=n_jobs).fit
+    return screening.prepare(samples, parameters, n_jobs=n_jobs)
 
 
-# name: (what it consumes, (data, parameters, n_jobs) → a function of (prior, start, options) with the data prepared)
-METHODS: dict[str, tuple[str, Callable[..., Callable[..., Fit]]]] = {
+# name: (what it consumes, (data, parameters, n_jobs) → the method with the data prepared)
+METHODS: dict[str, tuple[str, Callable[..., Refinement]]] = {
     "likelihood": ("moments", _likelihood),
     "pseudolikelihood": ("samples", _pseudolikelihood),
     "screening": ("samples", _screening),
@@ -173,20 +190,33 @@ def fit(
         return start
     parameters = Parameters(_working_space(moments, columns, alpha), columns, site, moments.frequencies)
     consumes, prepare = METHODS[name]
-    refine_from = prepare(moments if consumes == "moments" else samples, parameters, n_jobs)
+    method = prepare(moments if consumes == "moments" else samples, parameters, n_jobs)
     given = {key: value for key, value in options.items() if value is not None}
     first = parameters.pack(start.model)
     if isinstance(alpha, str):
-        result = learn(
-            lambda alphas, last: refine_from(Prior(alphas), first if last is None else last.theta, **given),
-            start.alpha,
-            moments.n_samples,
-        )
-        if l1_ratio:
-            result = refine_from(Prior(elastic(result.alpha, l1_ratio), l1_ratio), result.theta, **given)
+        result = _learnt(method, first, start.alpha, moments.n_samples, l1_ratio, given)
     else:
-        result = refine_from(Prior(start.alpha, l1_ratio), first, **given)
+        result = method.fit(Prior(start.alpha, l1_ratio), first, **given)
     return in_coding(result, moments.space, moments.standard.space).with_notes(start.notes)
+
+
+def _learnt(
+    method: Refinement, first: np.ndarray, alpha: dict[int, float], n_samples: float, l1_ratio: float, given: Any
+) -> Fit:
+    """Under a learnt prior: a scale mixture for each order, or, where that is out of reach, one Gaussian."""
+
+    def under(alphas: dict[int, float], last: Fit | None) -> Fit:
+        return method.fit(Prior(alphas), first if last is None else last.theta, **given)
+
+    if not l1_ratio and np.isfinite(n_samples) and alpha:
+        result = learn(under, alpha, n_samples, max_rounds=_FIRST_ROUNDS, tol=_FIRST_TOL)
+        information = method.information(result)
+        if information is not None:
+            return mixtures.learn(information, result)
+    result = learn(under, alpha, n_samples)
+    if l1_ratio:
+        result = method.fit(Prior(elastic(result.alpha, l1_ratio), l1_ratio), result.theta, **given)
+    return result
 
 
 def _working_space(moments: Moments, columns: Interactions, alpha: Any) -> Space:

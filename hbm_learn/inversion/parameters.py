@@ -78,6 +78,12 @@ class Parameters:
         within = np.arange(self.space.n_columns) - self.space.column_ptr[self.space.site]
         return self.own_ptr[self.space.site] + within
 
+    def block_means(self, values: np.ndarray) -> np.ndarray:
+        """(P,) values, each replaced by its mean over the own functions of its site, or the columns of its term."""
+        sizes = np.diff(self.own_ptr)
+        own = np.repeat(np.add.reduceat(values[: self.n_own], self.own_ptr[:-1]) / sizes, sizes)
+        return np.concatenate([own, self.terms.means(values[self.n_own :])])
+
     # ------------------------------------------------------------------ θ ↔ model
 
     def tables(self, theta: np.ndarray) -> list[np.ndarray]:

@@ -93,6 +93,7 @@ class Spread(HasWhole):
     kept: np.ndarray
     noise: np.ndarray
     make_whole: Callable[[], Whole] = Whole
+    overcount: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +131,12 @@ class Fit(HasWhole):
         θ = basis · θ_origin: from the parameters that ``sites`` is about.
     origin : str or None
         Which origin: "mean", "middle", "mode", or "coding".
-    evidence : float or None
-        ln P(data), everything integrated out but own parameters, up to what all models of these data share.
+    spread : (P,) array or None
+        Posterior variances of θ_origin.
+    evidence : dict
+        {order: ln P(data) of the model up to that order, couplings integrated out}, less that of independent variables.
+    overcount : (P,) array or None
+        How many times a composite objective counts the information on each parameter; None for a likelihood.
     """
 
     method: str
@@ -150,8 +155,10 @@ class Fit(HasWhole):
     notes: list[str] = field(default_factory=list)
     sites: Sites | None = None
     basis: sparse.csr_array | None = None
+    spread: np.ndarray | None = None
     origin: str | None = None
-    evidence: float | None = None
+    evidence: dict[int, float] = field(default_factory=dict)
+    overcount: np.ndarray | None = None
 
     @property
     def weights(self) -> np.ndarray:
@@ -225,7 +232,7 @@ class InversionResult:
     weight_marginals: Marginals | None = None
     effect_marginals: Marginals | None = None
     origin: str | None = None
-    evidence: float | None = None
+    evidence: dict[int, float] = field(default_factory=dict)
 
     @property
     def terms(self) -> Terms:
@@ -281,8 +288,7 @@ def in_coding(fit: Fit, coding: Space, standard: Space) -> InversionResult:
     model = parameters.model(fit.theta, coding).settled()
     n = coding.n_features
     to_coding, to_standard = parameters.coding(coding), _to_standard(parameters, standard)
-    errors = np.sqrt(_variances(to_coding, fit.posterior, fit.covariance))
-    effect_errors = np.sqrt(_variances(to_standard, fit.posterior, fit.covariance))
+    errors, effect_errors = np.sqrt(_posterior(fit, to_coding)), np.sqrt(_posterior(fit, to_standard))
     terms, effects, weights = parameters.terms, to_standard @ fit.theta, model.column_weights
     statistic, sign = _statistics(fit, to_standard, terms)
     free = fit.sampling if fit.free_variance is None else fit.free_variance
@@ -310,21 +316,28 @@ def in_coding(fit: Fit, coding: Space, standard: Space) -> InversionResult:
     )
 
 
+def _posterior(fit: Fit, T: sparse.csr_array) -> np.ndarray:
+    """Posterior variances of T θ; without a covariance, as if the couplings about the origin were uncorrelated."""
+    if fit.covariance is None and fit.spread is not None:
+        return _about_origin(fit, T).power(2) @ fit.spread
+    return _variances(T, fit.posterior, fit.covariance)
+
+
+def _about_origin(fit: Fit, T: sparse.csr_array) -> sparse.csr_array:
+    """T as it acts on θ_origin, without what rounding leaves of zeros."""
+    out = sparse.csr_array(T if fit.basis is None else T @ fit.basis)
+    out.data[np.abs(out.data) < 1e-12 * np.abs(out.data).max(initial=0.0)] = 0.0
+    out.eliminate_zeros()
+    return out
+
+
 def _marginals(fit: Fit, T: sparse.csr_array, centre: np.ndarray, errors: np.ndarray) -> Marginals | None:
     """Posteriors of T θ under a learnt mixture."""
     if fit.sites is None:
         return None
     from hbm_learn.inversion.shrinkage.marginals import Marginals
 
-    about = T if fit.basis is None else _cleaned(sparse.csr_array(T @ fit.basis))
-    return Marginals.of(about, fit.sites, fit.parameters.n_own, centre, errors**2)
-
-
-def _cleaned(T: sparse.csr_array) -> sparse.csr_array:
-    """T without what rounding leaves of zeros."""
-    T.data[np.abs(T.data) < 1e-12 * np.abs(T.data).max(initial=0.0)] = 0.0
-    T.eliminate_zeros()
-    return T
+    return Marginals.of(_about_origin(fit, T), fit.sites, fit.parameters.n_own, centre, errors**2)
 
 
 def _to_standard(parameters: Parameters, standard: Space) -> sparse.csr_array:

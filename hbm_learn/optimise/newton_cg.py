@@ -87,7 +87,7 @@ def minimise(
         size = float(gradient @ H.precondition(gradient))
         first = min(first, size) if np.isinf(first) else first
         rtol = min(_EXACT, np.sqrt(size / first) if first > 0 else _EXACT) if H.exact else _SUBSAMPLED
-        step = conjugate_gradients(H.product, -gradient, H.precondition, rtol, max_cg)
+        step, _ = conjugate_gradients(H.product, -gradient, H.precondition, rtol, max_cg)
         decrement = max(-float(gradient @ step), 0.0)
         if verbose:
             print(f"step {n_iter}: objective {value:.8g}, Newton decrement {decrement:.3g}", flush=True)
@@ -131,8 +131,9 @@ def conjugate_gradients(
     precondition: Callable[[np.ndarray], np.ndarray],
     rtol: float,
     max_iter: int,
-) -> np.ndarray:
-    """x with ‖A x − b‖ ≤ rtol ‖b‖ in the norm of the preconditioner; the best so far if A has no curvature left."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """x with ‖A x − b‖ ≤ rtol ‖b‖ in the norm of the preconditioner, and b − A x; the best so far if A has no curvature
+    left."""
     x = np.zeros_like(b)
     r = b.copy()
     z = precondition(r)
@@ -151,4 +152,4 @@ def conjugate_gradients(
         z = precondition(r)
         rho, old = float(r @ z), rho
         direction = z + (rho / old) * direction
-    return x
+    return x, r

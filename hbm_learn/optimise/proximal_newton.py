@@ -134,7 +134,7 @@ class _Model:
         size = float(np.abs(b).max())
         if size <= 0.1 * tol:
             return
-        step = conjugate_gradients(
+        step, _ = conjugate_gradients(
             lambda v: np.where(free, self.H.product(v), 0.0),
             b,
             lambda v: np.where(free, self.H.precondition(v), 0.0),

@@ -398,5 +398,5 @@ def _origin(table: np.ndarray, p: np.ndarray, origin: str) -> np.ndarray:
     if origin == "mean":
         return p @ table / p.sum()
     if origin == "mode":
-        return table[int(np.argmax(p))]
+        return table[p >= p.max() * (1.0 - 1e-9)].mean(axis=0)  # values that are equally frequent are one with neither
     return 0.5 * (table.min(axis=0) + table.max(axis=0)) if table.shape[1] == 1 else table.mean(axis=0)

@@ -19,6 +19,7 @@ import numpy as np
 from hbm_learn._threads import blas_for
 from hbm_learn.inversion.composite import sandwich
 from hbm_learn.inversion.composite.independence import Independence
+from hbm_learn.inversion.composite.information import CompositeInformation
 from hbm_learn.inversion.composite.objective import Objective
 from hbm_learn.inversion.composite.sums import Composite
 from hbm_learn.inversion.prior import Prior
@@ -124,8 +125,14 @@ class CompositeFit:
             noise=errors.noise[parameters.n_own :],
             alpha={k: float(prior.alpha[k]) for k in parameters.columns.orders},
             make_whole=(lambda: errors.whole.without_free()) if lasso.any() else (lambda: errors.whole),
+            overcount=errors.overcount,
             **report,
         )
+
+    def information(self, fit: Fit) -> CompositeInformation:
+        """What the data say of θ about any point, as if the objective were a likelihood."""
+        assert fit.overcount is not None
+        return CompositeInformation(self.composite, fit.overcount)
 
     def _best_start(
         self, objective: Objective, lasso: np.ndarray, start: np.ndarray | BoltzmannMachine | None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from hbm_learn.inversion.composite.hessian import hessian
-from hbm_learn.inversion.composite.objective import HessianProducts, Objective, scaled
+from hbm_learn.inversion.composite.objective import HessianProducts, Objective
 from hbm_learn.inversion.composite.sandwich import MAX_MATRICES
 from hbm_learn.inversion.composite.sums import Composite
 from hbm_learn.inversion.shrinkage.expansion import Curvature, Expansion, some_of
@@ -41,7 +41,8 @@ class CompositeInformation:
 
     def _curvature(self, theta: np.ndarray, active: np.ndarray) -> tuple[Curvature, np.ndarray]:
         parameters, composite = self.parameters, self.composite
-        diagonal = exact_diagonal(HessianProducts(self.objective, theta)) * self.n_samples / self.overcount
+        curvature = parameters.block_means(HessianProducts(self.objective, theta).exact_diagonal)
+        diagonal = curvature * self.n_samples / self.overcount
         where = np.concatenate([np.ones(parameters.n_own, dtype=bool), active])
         if not active.all():
             composite = composite.restricted(some_of(parameters.columns, active))
@@ -51,23 +52,5 @@ class CompositeInformation:
             H *= root
             H *= root[:, None]
             return H, diagonal
-        H = HessianProducts(Objective(composite, np.zeros(composite.n_params)), theta[where])
-        return lambda v: root * H.product(root * v), diagonal
-
-
-def exact_diagonal(H: HessianProducts) -> np.ndarray:
-    """(P,) the diagonal of H over its rows: a pass with squares in place of the monomials."""
-    composite, outputs = H.composite, H.composite.outputs
-
-    def work(held):  # type: ignore[no-untyped-def]
-        part, second = held
-        _, Phi = composite.monomials(part)
-        return [composite.map.adjoint(second[outputs.column_pairs], Phi**2), np.zeros(outputs.n_extras)]
-
-    found = composite.site_sums(H.losses, *composite.over_shares(work, H.shares))
-    out = composite.to_params(*scaled(composite, found, H.scale))
-    own = composite.parameters.n_own
-    out[:own] = H.means[outputs.own_pairs]
-    if composite.log:  # less the squares of slopes: rank one a site, small beside the sum
-        return np.maximum(out, H.diagonal)
-    return np.maximum(out, 1e-12)
+        products = HessianProducts(Objective(composite, np.zeros(composite.n_params)), theta[where])
+        return lambda v: root * products.product(root * v), diagonal

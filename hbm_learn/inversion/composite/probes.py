@@ -10,6 +10,7 @@ the factors are those of Var(θ_μ) ≈ base_μ c_|μ| Π_{i∈μ} r_i that fit 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,16 @@ class Probes:
         """H⁻¹ b."""
         # A prior makes some directions stiff, and soft ones must be right before these can be.
         rtol = 0.01 if self.ridge.any() else 0.05
-        return conjugate_gradients(self.H.product, b, self.H.precondition, rtol, 100)
+        return conjugate_gradients(self.H.product, b, self.H.precondition, rtol, 100)[0]
 
     def sampling(self) -> np.ndarray:
         """(draws, P) with the sampling covariance."""
-        return np.array([self.solve(self._score()) for _ in range(self.n_draws)])
+        return np.array([self.solve(each) for each in self.scores])
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """(draws, P) with the covariance V of the mean score."""
+        return np.array([self._score() for _ in range(self.n_draws)])
 
     def shrunk(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(draws, P) couplings g drawn from the prior of precisions α, and what a fit makes of them.
@@ -69,7 +75,7 @@ class Probes:
 
     def variances(self, draws: np.ndarray, base: np.ndarray) -> np.ndarray:
         """(P,) of draws (draws, P), from those of independent variables."""
-        return base * _factors(self.composite, np.mean(draws**2, axis=0) / base, self.n_draws)
+        return base * site_factors(self.composite, np.mean(draws**2, axis=0) / base, self.n_draws)
 
     def by_order(self, values: np.ndarray) -> np.ndarray:
         """(P,) means over each order of couplings: what single entries say is noise."""
@@ -93,7 +99,7 @@ class Probes:
         return composite.to_params(*scaled(composite, found, composite.scale(self.H.losses)))
 
 
-def _factors(composite: Composite, ratio: np.ndarray, n_draws: int) -> np.ndarray:
+def site_factors(composite: Composite, ratio: np.ndarray, n_draws: int) -> np.ndarray:
     """(P,) c_k Π_{i∈μ} r_i around which the ratios scatter as means of ``n_draws`` χ²₁: one c for each order, for the
     fields and for the extras.
 

@@ -18,7 +18,7 @@ import numpy as np
 from hbm_learn import linalg
 from hbm_learn.inversion.composite.hessian import hessian, score_covariance
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective
-from hbm_learn.inversion.composite.probes import Probes
+from hbm_learn.inversion.composite.probes import Probes, site_factors
 from hbm_learn.inversion.composite.sums import Composite
 from hbm_learn.inversion.result import Spread, Whole
 
@@ -28,6 +28,8 @@ MAX_MATRICES = 2000
 # good to about √(2/m).
 _FLOPS = 1e10
 _MIN_ROWS = 4000
+# How far ρ of one parameter may be from what its sites and order say; and the weight of matrices in that.
+_NEAR, _MANY = 1.4, 50
 # A parameter with less curvature than this share of the largest has errors as if it had so much.
 _LEAST_CURVATURE = 1e-16
 
@@ -103,7 +105,19 @@ def _from_matrices(objective: Objective, theta: np.ndarray, count: np.ndarray) -
         kept=_kept(inverse, ridge, ridge * M / count),
         noise=sampling,
         make_whole=whole,
+        overcount=_overcount(composite, count, np.diag(V), np.diag(H), _MANY),
     )
+
+
+def _overcount(composite: Composite, count: np.ndarray, V: np.ndarray, H: np.ndarray, n_draws: int) -> np.ndarray:
+    """(P,) ρ = M V_rr/H_rr, close to what factors of sites and orders say: single ones are noise for rare events.
+
+    One for all functions of a term and of a site, so that nothing depends on their basis.
+    """
+    V, H = composite.parameters.block_means(V), composite.parameters.block_means(H)
+    seen = composite.rows.n_samples * V / np.maximum(H * count, 1e-300)
+    typical = site_factors(composite, np.clip(seen, 0.1 / count, None), n_draws)
+    return count * np.clip(seen, typical / _NEAR, typical * _NEAR)
 
 
 def _kept(inverse: np.ndarray, ridge: np.ndarray, alpha: np.ndarray) -> np.ndarray:
@@ -178,12 +192,14 @@ def _from_probes(objective: Objective, theta: np.ndarray, count: np.ndarray, ran
     if not ridge.any():
         y /= np.sqrt(_same_rows(composite, H.own_blocks, stride, count, ones))
         sampling = probes.variances(y, base)
-        return Spread(sampling, sampling, ones, sampling, make_whole=lambda: Whole(theta, sampling))
+        return Spread(sampling, sampling, ones, sampling, lambda: Whole(theta, sampling), count)
     alpha = ridge * M / count
     share = np.clip(alpha * base, 1e-12, 1.0 - 1e-12)  # of the prior, for independent variables
     g, u = probes.shrunk(alpha)
     determined = np.where(alpha > 0, np.clip(probes.by_order(alpha * np.mean(g * u, axis=0)), 0.0, 1.0), 1.0)
-    y /= np.sqrt(_same_rows(composite, H.own_blocks, stride, count, determined))
+    same_rows = _same_rows(composite, H.own_blocks, stride, count, determined)
+    y /= np.sqrt(same_rows)
+    V = np.mean(probes.scores**2, axis=0) / same_rows
     sampling = probes.variances(y, base * (1.0 - share))
 
     def whole() -> Whole:
@@ -196,4 +212,5 @@ def _from_probes(objective: Objective, theta: np.ndarray, count: np.ndarray, ran
         kept=np.where(alpha > 0, probes.by_order(alpha * np.mean(u**2, axis=0)), 1.0),
         noise=probes.by_order(np.mean(y**2, axis=0)),
         make_whole=whole,
+        overcount=_overcount(composite, count, V, H.exact_diagonal, probes.n_draws),
     )

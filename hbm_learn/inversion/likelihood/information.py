@@ -23,6 +23,6 @@ class LikelihoodInformation:
         def curvature(active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             F = M * point.fisher
             where = np.flatnonzero(np.concatenate([np.ones(self.parameters.n_own, dtype=bool), active]))
-            return F if len(where) == len(F) else F[np.ix_(where, where)], np.diag(F).copy()
+            return F if len(where) == len(F) else F[np.ix_(where, where)], self.parameters.block_means(np.diag(F))
 
         return Expansion(theta, M * point.gradient, curvature, self.parameters)

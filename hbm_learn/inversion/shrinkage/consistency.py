@@ -80,9 +80,10 @@ class Sites:
         """(T,) whether the data have a say in the posterior of a term beside its prior."""
         return self.terms.sum(self.gamma) / self.terms.df < STRONG * self.precision
 
-    def prior_variance(self, k: int) -> float:
-        """Σ_j π_j σ_j² of order k."""
-        return float(self.pi[k] @ self.sigma**2)
+    def second_moment(self, k: int) -> float:
+        """The mean of β² over the couplings of order k, as the posterior has it."""
+        where = self.terms.columns.slice(k)
+        return float(np.mean(self.mean[where] ** 2 + self.variance[where]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +113,11 @@ def solve(data: Quadratic, n_own: int, start: Sites, tol: float = TOLERANCE, max
     sites, step, best = start, _FIRST_STEP, None
     free = np.zeros(n_own)
     for _ in range(max_sweeps):
-        mean, v, log_det = data.posterior(np.concatenate([free, sites.gamma]), np.concatenate([free, sites.shift]))
-        new = updated(sites, mean[n_own:], v[n_own:])
+        now = data.posterior(np.concatenate([free, sites.gamma]), np.concatenate([free, sites.shift]))
+        left = now.residual[n_own:] if isinstance(now.residual, np.ndarray) else now.residual
+        new = updated(sites, now.mean[n_own:], now.variances[n_own:], left)
         if best is None or new.residual < best.sites.residual:
-            best = Posterior(mean, v, log_det, replace(new, gamma=sites.gamma, shift=sites.shift))
+            best = Posterior(now.mean, now.variances, now.log_det, replace(new, gamma=sites.gamma, shift=sites.shift))
             step = min(_FIRST_STEP, 1.2 * step)
         else:
             step = max(0.6 * step, _LEAST_STEP)
@@ -139,13 +141,16 @@ def begin(terms: Terms, sigma: np.ndarray, estimate: np.ndarray, variance: np.nd
     return updated(blank, information[terms.group] * estimate / total, 1.0 / total)
 
 
-def updated(sites: Sites, mean: np.ndarray, v: np.ndarray) -> Sites:
-    """The sites that belong to means and variances of A: cavities, weights, moments; γ and λ without damping."""
+def updated(sites: Sites, mean: np.ndarray, v: np.ndarray, left: np.ndarray | float = 0.0) -> Sites:
+    """The sites that belong to means and variances of A: cavities, weights, moments; γ and λ without damping.
+
+    ``left`` = b + λ − A mean is what iterations leave: a stiff prior would make a large error of a small one there.
+    """
     terms = sites.terms
     v_term = np.maximum(terms.sum(v) / terms.df, 1e-300)
     gamma_term = terms.sum(sites.gamma) / terms.df
     precision = np.maximum(1.0 / v_term - gamma_term, 1e-9 / v_term)
-    rho = mean / v_term[terms.group] - sites.shift
+    rho = mean / v_term[terms.group] - sites.shift + left
     cavities = Cavities(precision, terms.sum(rho**2), terms.df)
     factor, variance, total = np.zeros(len(terms)), np.zeros(len(terms)), np.zeros(len(terms))
     pi = {}

@@ -172,8 +172,9 @@ def _as_fit(fit: Fit, here: Expansion, origin: Origin, found: Posterior, active:
         sampling=sampling,
         kept=share[n_own:],
         noise=sampling[n_own:],
-        covariance=covariance,
-        alpha={k: 1.0 / sites.prior_variance(k) for k in sites.pi},
+        make_whole=lambda: replace(fit.whole, covariance=covariance),
+        spread=found.variances,
+        alpha={k: 1.0 / sites.second_moment(k) for k in sites.pi},
         evidence=_by_order(data, found),
         origin=origin.name,
         basis=B,
@@ -200,11 +201,15 @@ def _by_order(data: SplitQuadratic, found: Posterior) -> dict[int, float]:
             sites.sigma,
             {j: sites.pi[j] for j in terms.keys.orders},
             sites.precision[:T],
-            *(each[:stop] for each in (sites.rho, sites.gamma, sites.shift, sites.mean, sites.variance)),
+            sites.rho[:stop],
+            sites.gamma[:stop],
+            sites.shift[:stop],
+            sites.mean[:stop],
+            sites.variance[:stop],
         )
         out[k] = _evidence(part, consistency.solve(part, n_own, start, _ROUGH))
-    mean, _, log_det = alone.posterior(np.zeros(n_own), np.zeros(n_own))
-    base = 0.5 * float(alone.b @ mean) - 0.5 * log_det
+    own = alone.posterior(np.zeros(n_own), np.zeros(n_own))
+    base = 0.5 * float(alone.b @ own.mean) - 0.5 * own.log_det
     return {1: 0.0} | {k: each - base for k, each in out.items()}
 
 

@@ -51,8 +51,10 @@ class Origin:
     def distinct(cls, names: Sequence[str], parameters: Parameters) -> list[Origin]:
         """Origins that differ: with even odds the mean of ±1 is its middle."""
         out: list[Origin] = []
+        n_own = parameters.n_own
         for each in (cls.of(name, parameters) for name in names):
-            if all(abs(each.B - other.B).max() > 1e-6 for other in out):
+            # What a change of origin does to fields is no matter: they have no prior.
+            if all(abs(each.B - other.B)[n_own:].max() > 1e-6 for other in out):
                 out.append(each)
         return out
 

@@ -8,6 +8,7 @@ Expectation consistency asks for the mean and the variances of the Gaussian that
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -22,13 +23,23 @@ from hbm_learn.optimise.newton_cg import conjugate_gradients
 _ENOUGH, _PROBE_ENOUGH, _MAX_PRODUCTS = 0.02, 0.03, 100
 
 
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """Mean (P,), variances (P,) and ln |A|, nan where that is out of reach; b + λ − A mean, as far as it is not zero."""
+
+    mean: np.ndarray
+    variances: np.ndarray
+    log_det: float
+    residual: np.ndarray | float = 0.0
+
+
 class Quadratic(Protocol):
     """θ = (own, couplings)."""
 
     b: np.ndarray
 
-    def posterior(self, gamma: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Mean (P,), variances (P,) and ln |A|, nan where that is out of reach."""
+    def posterior(self, gamma: np.ndarray, shift: np.ndarray) -> Gaussian:
+        """The Gaussian with sites γ and λ."""
         ...
 
 
@@ -38,9 +49,9 @@ class DenseQuadratic:
     def __init__(self, K: np.ndarray, b: np.ndarray):
         self.K, self.b = K, b
 
-    def posterior(self, gamma: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    def posterior(self, gamma: np.ndarray, shift: np.ndarray) -> Gaussian:
         S, log_det = self.covariance(gamma)
-        return S @ (self.b + shift), np.diag(S).copy(), log_det
+        return Gaussian(S @ (self.b + shift), np.diag(S).copy(), log_det)
 
     def covariance(self, gamma: np.ndarray) -> tuple[np.ndarray, float]:
         """A⁻¹ and ln |A|; A is lifted where rounding leaves it indefinite."""
@@ -93,12 +104,12 @@ class ProductQuadratic:
         """Begin the next solution there."""
         self._mean = theta.copy()
 
-    def posterior(self, gamma: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    def posterior(self, gamma: np.ndarray, shift: np.ndarray) -> Gaussian:
         scale = self.diagonal + gamma
         # A residual r is worth Σ r²/A_rr ~ (differences in standard deviations)².
-        self._mean = self._solve(gamma, self.b + shift, self._mean, _ENOUGH * np.sqrt(len(scale)))
+        self._mean, residual = self._solve(gamma, self.b + shift, self._mean, _ENOUGH * np.sqrt(len(scale)))
         size = float(np.sqrt(np.sum(1.0 / scale)))
-        self._probe = self._solve(gamma, self.signs, self._probe, _PROBE_ENOUGH * size)
+        self._probe, _ = self._solve(gamma, self.signs, self._probe, _PROBE_ENOUGH * size)
         v = 1.0 / (self.diagonal + gamma)
         share = self.signs * self._probe
         for k in self.columns.orders:
@@ -106,18 +117,21 @@ class ProductQuadratic:
             mine = slice(self.n_own + where.start, self.n_own + where.stop)
             a = _share(self.diagonal[mine], gamma[mine], float(share[mine].sum()))
             v[mine] = 1.0 / (a * self.diagonal[mine] + gamma[mine])
-        return self._mean, v, np.nan
+        return Gaussian(self._mean, v, np.nan, residual)
 
-    def _solve(self, gamma: np.ndarray, b: np.ndarray, start: np.ndarray, enough: float) -> np.ndarray:
-        """A⁻¹ b from a start, to a residual of ``enough`` in the norm of 1/A_rr."""
+    def _solve(
+        self, gamma: np.ndarray, b: np.ndarray, start: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """x = A⁻¹ b from a start, to a residual b − A x of ``enough`` in the norm of 1/A_rr; and the residual."""
         scale = self.diagonal + gamma
         left = b - (self.product(start) + gamma * start if start.any() else 0.0)
         now = float(np.sqrt(np.sum(left**2 / scale)))
         if now <= enough:
-            return start
-        return start + conjugate_gradients(
+            return start, left
+        step, left = conjugate_gradients(
             lambda v: self.product(v) + gamma * v, left, lambda r: r / scale, enough / now, _MAX_PRODUCTS
         )
+        return start + step, left
 
 
 class SplitQuadratic:
@@ -138,13 +152,16 @@ class SplitQuadratic:
     ):
         self.inner, self.coupled, self.diagonal, self.b = inner, coupled, diagonal, b
 
-    def posterior(self, gamma: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    def posterior(self, gamma: np.ndarray, shift: np.ndarray) -> Gaussian:
         total = self.diagonal + gamma
         v = 1.0 / total
         mean = (self.b + shift) * v
         A = self.coupled
-        mean[A], v[A], log_det = self.inner.posterior(gamma[A], shift[A])
-        return mean, v, log_det + float(np.log(total[~A]).sum())
+        inner = self.inner.posterior(gamma[A], shift[A])
+        mean[A], v[A] = inner.mean, inner.variances
+        residual = np.zeros_like(mean)
+        residual[A] = inner.residual
+        return Gaussian(mean, v, inner.log_det + float(np.log(total[~A]).sum()), residual)
 
     def covariance(self, gamma: np.ndarray) -> np.ndarray | None:
         """(A, A) A⁻¹ of the coupled parameters; None where it is not formed."""

@@ -1,0 +1,41 @@
+"""The likelihood with its data prepared once, to be fitted under one prior after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hbm_learn.data.moments import Moments
+from hbm_learn.inversion.likelihood import fit as likelihood
+from hbm_learn.inversion.likelihood.information import LikelihoodInformation
+from hbm_learn.inversion.likelihood.target import Target
+from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.inversion.prior import Prior
+from hbm_learn.inversion.result import Fit
+from hbm_learn.states import MAX_STATES
+
+
+class LikelihoodFit:
+    """Fits of one set of moments.
+
+    Parameters
+    ----------
+    moments : Moments
+    parameters : Parameters
+    n_jobs : int or None
+        Of the Gibbs chains, where there are some.
+    """
+
+    def __init__(self, moments: Moments, parameters: Parameters, n_jobs: int | None = None):
+        self.target, self.n_jobs = Target.of(moments, parameters), n_jobs
+
+    def fit(self, prior: Prior, start: np.ndarray | None, **options: Any) -> Fit:
+        """See ``likelihood.fit``."""
+        return likelihood.fit(self.target, self.target.parameters, start, prior, n_jobs=self.n_jobs, **options)
+
+    def information(self, fit: Fit) -> LikelihoodInformation | None:
+        """Of the data about any point, while states can be listed and the Fisher matrix formed."""
+        if not self.target.parameters.space.enumerable(MAX_STATES) or len(fit.theta) > likelihood.MAX_DENSE_FISHER:
+            return None
+        return LikelihoodInformation(self.target)
