@@ -2,8 +2,8 @@
 
     min_θ  −L(θ) = ln Z(θ) − θ·t̄ + penalty(θ),     −∂L/∂θ = ⟨t⟩_θ − t̄ + penalty',     −∂²L/∂θ² = F(θ) + ridge
 
-−L is convex, and what optimisers minimise. While the states can be listed, ⟨t⟩ and the Fisher matrix F = Cov(t) are exact, from the table of all
-states; beyond that they are averages over Gibbs chains.
+−L is convex, and what optimisers minimise. While the states can be listed, ⟨t⟩ and the Fisher matrix F = Cov(t) are
+exact, from the table of all states; beyond that they are averages over Gibbs chains.
 """
 
 from __future__ import annotations
