@@ -563,3 +563,16 @@ def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
     with terminal.progress(1) as step:
         step("thinking")
     assert "thinking" in capsys.readouterr().err
+
+
+def test_a_code_for_missing_is_warned_of_with_the_option(mixed_folder, capsys, mixed_frame):
+    M = len(mixed_frame)
+    rate = np.random.default_rng(0).choice([1, 2, 3, -99], M)
+    mixed_frame.assign(rate=rate).to_csv("coded.csv", index=False)
+    code, _, err = run(capsys, "fit", "coded.csv", "--order", "2", "--refine", "none")
+    assert code == 0
+    assert "'rate' has the value -99 far from its others" in err
+    assert "--na -99" in err
+    code, _, err = run(capsys, "fit", "coded.csv", "--order", "2", "--refine", "none", "--na", "-99")
+    assert code == 0
+    assert "looks like a code" not in err

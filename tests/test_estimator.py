@@ -458,3 +458,12 @@ def test_energies_and_the_partition_function_belong_together(alphabet, refine, t
     for model in (est.model_, BoltzmannMachine.load(tmp_path / "model.npz"), est.model_.with_alphabet(alphabet)):
         log_p = -model.energy(X).mean() - infer(model, "exact").log_partition
         assert log_p == pytest.approx(est.log_likelihood(X), abs=1e-9)
+
+
+def test_scoring_rows_with_missing_cells_says_so_in_its_own_words():
+    X = np.random.default_rng(0).choice([-1.0, 1.0], (200, 3))
+    est = HBM(order=2).fit(X)
+    X[7, 1] = np.nan
+    for use in (est.score, est.score_samples, est.log_likelihood):
+        with pytest.raises(ValueError, match=r"NaN \(row 7, column 1\): only complete rows are fitted and scored"):
+            use(X)

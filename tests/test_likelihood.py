@@ -9,7 +9,7 @@ from oracle import ALPHABETS, distribution, random_model
 from scipy import optimize
 
 from hbm_learn import BoltzmannMachine, Interactions, Moments, datasets, sample
-from hbm_learn._kernels.quadratic import coordinate_ascent
+from hbm_learn._kernels.quadratic import coordinate_descent
 from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.likelihood import fit as likelihood
 from hbm_learn.inversion.likelihood import monte_carlo
@@ -150,12 +150,12 @@ def test_l1_meets_its_optimality_conditions_and_selects(alphabet):
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3, 5.0])
-def test_coordinate_ascent_solves_its_quadratic(rate):
+def test_coordinate_descent_solves_its_quadratic(rate):
     """Against many proximal gradient steps in NumPy."""
     rng = np.random.default_rng(1)
     B, g, theta = rng.normal(size=(12, 20)), rng.normal(size=12), rng.normal(size=12) * (rng.random(12) < 0.5)
     H, lasso = B @ B.T / 20 + 0.05 * np.eye(12), np.where(np.arange(12) < 3, 0.0, rate)
-    found = theta + coordinate_ascent(H, g, theta, lasso, 1e-14, 10_000)
+    found = theta + coordinate_descent(H, -g, theta, lasso, 1e-14, 10_000)
     plain, step = theta.copy(), 1.0 / np.linalg.eigvalsh(H)[-1]
     for _ in range(20_000):
         z = plain + step * (g - H @ (plain - theta))

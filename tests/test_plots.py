@@ -354,7 +354,7 @@ def test_volcano_of_labels_and_powers(mixed):
     assert mixed.tests_.df[block] == 6
     assert display.values[block] == mixed.effects_[block] > 0
     words = [text.get_text() for text in display.ax_.texts]
-    assert "region·$s\\ex_^$·<b>pa…/b>" in words
+    assert "region·$s\\ex_^$·<b>party</b>" in words
     assert any(word.startswith("age²") for word in words)
     display.figure_.canvas.draw()
     with pytest.raises(ValueError, match="x='size' is not known"):
@@ -473,3 +473,45 @@ def test_chains_that_disagree_are_marked():
     assert (display.r_hat > 1.5).all()
     labels = [text.get_text() for text in display.axes_[1].get_legend().get_texts()]
     assert "disagree" in labels
+
+
+# ---------------------------------------------------------------------- ordinary names
+
+SURVEY_NAMES = [
+    "satisfied_with_life",
+    "trust_in_government",
+    "household_income",
+    "has_children_at_home",
+    "religious_attendance",
+    "region of residence",
+]
+
+
+def test_ordinary_names_are_whole_in_every_picture():
+    matrix = plots.CouplingMatrixDisplay.from_model(MODEL, feature_names=SURVEY_NAMES)
+    assert [tick.get_text() for tick in matrix.ax_.get_xticklabels()] == SURVEY_NAMES
+    graph = plots.HypergraphDisplay.from_model(MODEL, feature_names=SURVEY_NAMES)
+    drawn = [text.get_text() for text in graph.ax_.texts]
+    assert [text.replace("\n", "").replace(" ", "") for text in drawn] == [n.replace(" ", "") for n in SURVEY_NAMES]
+    assert max(len(line) for text in drawn for line in text.split("\n")) <= 12
+    terms = Interactions.upto(3, 6)
+    z = np.linspace(9.0, 3.0, len(terms))
+    display = plots.VolcanoDisplay(terms, 0.05 * z, z, np.zeros(len(terms)), feature_names=SURVEY_NAMES).plot()
+    display.figure_.canvas.draw()
+    (key,) = [text for text in display.ax_.texts if "\n" in text.get_text()]
+    whole = " ".join(key.get_text().split())
+    assert "1 satisfied_with_life · trust_in_government 2 satisfied_with_life · household_income" in whole
+    beside = [text.get_text() for text in display.ax_.texts if text is not key]
+    assert beside == [str(number) for number in range(1, 9)]
+    box, axes = key.get_window_extent(), display.ax_.get_window_extent()
+    assert axes.x1 < box.x0
+    assert box.x1 <= display.figure_.bbox.x1  # nothing is cut at the edge
+    assert box.y0 >= 0
+    assert axes.width > 250
+
+
+def test_lines_in_the_legend_show_their_dashes(mixed):
+    legend = plots.HypergraphDisplay.from_estimator(mixed).ax_.get_legend()
+    for line in legend.get_lines():
+        pattern = line._unscaled_dash_pattern[1] or (0.0,)
+        assert legend.handlelength * legend._fontsize > sum(pattern) * line.get_linewidth()

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
+from hbm_learn import HBM
 from hbm_learn.data.reduce import reduce
 from hbm_learn.data.rows import Rows
 from hbm_learn.data.samples import Samples
@@ -475,3 +476,38 @@ def test_reduce_adds_in_one_order():
     assert len(reduce(lambda share: [np.ones(2)], blocks, cost=10**6)) == 1
     with pytest.raises(ValueError, match="no rows to sum over"):
         reduce(work, [])
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_whole_numbers_beside_nan_come_back_whole(make):
+    """A column is float where something is missing; its values are whole numbers all the same."""
+    rng = np.random.default_rng(3)
+    rating, half = rng.integers(1, 4, 300).astype(float), rng.choice([0.5, 1.0], 300)
+    rating[5] = np.nan
+    written = rng.choice([1.0, 2.0], 300)  # floats by choice: nothing is missing there
+    columns = {"rating": rating, "half": half, "yes": rng.integers(0, 2, 300), "written": written}
+    with pytest.warns(UserWarning, match="1 row of X with missing values"):
+        est = HBM(order=2).fit(make(columns))
+    alphabets = est.model_.space.alphabets
+    assert [a.dtype.kind for a in alphabets] == ["i", "f", "i", "f"]
+    assert alphabets[0].values.tolist() == [1, 2, 3]
+    filled = est.predict(make(columns))
+    assert np.asarray(filled["rating"]).dtype.kind == "f"  # the type of the user's column
+    with pytest.warns(UserWarning, match="1 row of X with missing values"):
+        est = HBM(order=2).fit(make({name: columns[name] for name in ("rating", "yes")}))
+    assert est.sample(5, random_state=0).dtype.kind == "i"
+
+
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_whole_numbers_of_an_array_with_nan_come_back_whole(as_frame):
+    X = np.random.default_rng(3).integers(1, 4, (300, 3)).astype(float)
+    plain = HBM(order=2).fit(X)
+    assert plain.sample(5, random_state=0).dtype.kind == "f"
+    X[5, 1] = np.nan
+    with pytest.warns(UserWarning, match="1 row of X with missing values"):
+        est = HBM(order=2).fit(pd.DataFrame(X) if as_frame else X)
+    assert est.sample(5, random_state=0).dtype.kind == "i"
+    X[:, 0] += 0.5
+    with pytest.warns(UserWarning, match="1 row of X with missing values"):
+        est = HBM(order=2).fit(pd.DataFrame(X) if as_frame else X)
+    assert est.sample(5, random_state=0)[:, 0].tolist() != est.sample(5, random_state=0)[:, 0].round().tolist()

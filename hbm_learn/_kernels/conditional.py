@@ -136,6 +136,7 @@ def pseudo_finite(sites, codes, F, base, tables, weights, first, second, losses)
     O, value_ptr, column_ptr, outputs, output_ptr, pair, pair_ptr = tables
     want = second.shape[0] > 0
     p, mean = np.empty(np.diff(value_ptr).max()), np.empty(O.shape[1])
+    centred, moments = np.empty(O.shape[1]), np.empty((O.shape[1], O.shape[1]))
     for i in sites:
         first_value, q = value_ptr[i], value_ptr[i + 1] - value_ptr[i]
         first_column, r = column_ptr[i], column_ptr[i + 1] - column_ptr[i]
@@ -164,12 +165,18 @@ def pseudo_finite(sites, codes, F, base, tables, weights, first, second, losses)
                 mean[k] = moment / z
                 first[out[k], row] = mean[k] - mine[x, k]
             if want:
+                # Values outside, outputs inside: neighbours in memory, which matters from a dozen labels on.
+                moments[:o, :o] = 0.0
+                for a in range(q):
+                    for k in range(o):
+                        centred[k] = mine[a, k] - mean[k]
+                    for k in range(o):
+                        weight, target = p[a] * centred[k], moments[k]
+                        for l in range(k, o):
+                            target[l] += weight * centred[l]
                 for k in range(o):
                     for l in range(k, o):
-                        moment = 0.0
-                        for a in range(q):
-                            moment += p[a] * (mine[a, k] - mean[k]) * (mine[a, l] - mean[l])
-                        second[pairs[k * o + l], row] = moment / z
+                        second[pairs[k * o + l], row] = moments[k, l] / z
         losses[i] += total
 
 

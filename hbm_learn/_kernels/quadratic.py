@@ -1,4 +1,4 @@
-"""Coordinate ascent on a concave quadratic less an ℓ1 penalty."""
+"""Coordinate descent on a convex quadratic with an ℓ1 penalty."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def coordinate_ascent(H, g, theta, lasso, tol, max_passes):
-    """max_δ g·δ − ½ δ'Hδ − Σ_r lasso_r |θ_r + δ_r| for positive definite H (P, P); returns δ (P,).
+def coordinate_descent(H, g, theta, lasso, tol, max_passes):
+    """min_δ g·δ + ½ δ'Hδ + Σ_r lasso_r |θ_r + δ_r| for positive definite H (P, P); returns δ (P,).
 
     Passes over all coordinates alternate with passes over those that are not at zero, until none moves by more than
     ``tol`` relative to the largest.
     """
     P = len(g)
-    delta, residual = np.zeros(P), g.copy()  # residual = g − H δ
+    delta, slope = np.zeros(P), g.copy()  # slope = g + H δ
     everything = True
     for _ in range(max_passes):
         moved, largest = 0.0, 0.0
@@ -22,13 +22,13 @@ def coordinate_ascent(H, g, theta, lasso, tol, max_passes):
             old = theta[r] + delta[r]
             if H[r, r] <= 0.0 or (not everything and old == 0.0 and lasso[r] > 0.0):
                 continue
-            z = residual[r] + H[r, r] * old
+            z = H[r, r] * old - slope[r]
             new = np.sign(z) * max(abs(z) - lasso[r], 0.0) / H[r, r]
             change = new - old
             if change != 0.0:
                 delta[r] = new - theta[r]
                 for s in range(P):
-                    residual[s] -= change * H[r, s]
+                    slope[s] += change * H[r, s]
                 moved = max(moved, abs(change) * np.sqrt(H[r, r]))
             largest = max(largest, abs(delta[r]) * np.sqrt(H[r, r]))
         if moved <= tol * max(largest, 1e-300):

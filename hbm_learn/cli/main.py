@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import hbm_learn
 from hbm_learn.cli import commands, values
 from hbm_learn.cli.info import info
+from hbm_learn.data.values import MissingCodesWarning
 from hbm_learn.inference import METHODS as INFERENCE
 from hbm_learn.inversion.parameters import SITES
 from hbm_learn.io.tables import FORMATS, WRITTEN
@@ -87,7 +88,8 @@ def _fail(message: str, code: int) -> int:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"hbm-learn: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    option = f" (--na {message.codes} says that it is missing)" if isinstance(message, MissingCodesWarning) else ""
+    print(f"hbm-learn: warning: {' '.join(str(message).split())}{option}", file=sys.stderr)
 
 
 def _join_negative(argv: Sequence[str]) -> list[str]:

@@ -279,7 +279,9 @@ def refuse(
     number, j = rows[row, k].item(), int(columns[k])
     where = table.place(lo + row, j)
     if np.isnan(number):
-        raise ValueError(f"Input X contains NaN ({where}): drop the row, or fill the value in, before fitting.")
+        raise ValueError(
+            f"Input X contains NaN ({where}): only complete rows are fitted and scored; drop the row, or fill it in."
+        )
     if np.isinf(number):
         raise ValueError(f"Input X contains infinity ({where}): every value must be finite.")
     raise ValueError(

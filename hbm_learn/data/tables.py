@@ -59,7 +59,8 @@ def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray:
 def complete_rows(X: Any, sample_weight: Any) -> tuple[Any, Any, int]:
     """X and its weights without the rows in which something is missing, and how many those are.
 
-    Dask arrays, sparse matrices and lists of blocks are left as they are.
+    Whole numbers that are floats only since NaN stood among them become integers again. Dask arrays, sparse matrices
+    and lists of blocks are left as they are.
     """
     incomplete = _incomplete(X)
     if incomplete is None:
@@ -75,8 +76,31 @@ def complete_rows(X: Any, sample_weight: Any) -> tuple[Any, Any, int]:
             raise ValueError(f"column {empty[0]} holds no value at all, so that no complete row is left: drop it.")
         raise ValueError("Input X contains NaN in every row: no complete row is left to fit.")
     frame = as_frame(X)
-    rows = _safe_indexing(as_array(X), kept) if frame is None else frame[kept].to_native()
+    rows = _whole_array(_safe_indexing(as_array(X), kept)) if frame is None else _whole_frame(frame, kept)
     return rows, None if weights is None else weights[kept], n_dropped
+
+
+def _whole_array(X: np.ndarray) -> np.ndarray:
+    return X.astype(np.int64) if X.dtype.kind == "f" and _is_whole(X) else X
+
+
+def _whole_frame(frame: Any, kept: np.ndarray) -> Any:
+    """The rows kept; float columns in which something was missing as integers, if they are whole.
+
+    So are all columns of a frame of floats alone, as an array with NaN makes it.
+    """
+    rows = frame[kept]
+    floats = [series.dtype.is_float() for series in frame.iter_columns()]
+    columns = list(rows.iter_columns())
+    for j, series in enumerate(frame.iter_columns()):
+        missing = floats[j] and (all(floats) or np.isnan(series.to_numpy()).any())
+        if missing and _is_whole(columns[j].to_numpy()):
+            columns[j] = columns[j].cast(nw.Int64())
+    return _replaced(rows.to_native(), rows, columns)
+
+
+def _is_whole(x: np.ndarray) -> bool:
+    return bool((np.abs(x) < 2.0**53).all() and (x == np.rint(x)).all())
 
 
 def _empty_columns(X: Any) -> list[str]:
@@ -116,11 +140,15 @@ def like_input(values: np.ndarray, X: Any) -> Any:
     frame = as_frame(X)
     if frame is None:
         return values
-    columns = [_like(values[:, j], series) for j, series in enumerate(frame.iter_columns())]
-    if hasattr(X, "index"):  # pandas: names need not be strings
-        out = X.copy()
+    return _replaced(X, frame, [_like(values[:, j], series) for j, series in enumerate(frame.iter_columns())])
+
+
+def _replaced(native: Any, frame: Any, columns: list[Any]) -> Any:
+    """A data frame with other columns of the same names: pandas' own or narwhals' Series."""
+    if hasattr(native, "index"):  # pandas: names need not be strings
+        out = native.copy()
         for j, column in enumerate(columns):
-            out.isetitem(j, column)
+            out.isetitem(j, column.to_native() if isinstance(column, nw.Series) else column)
         return out
     return frame.with_columns(*columns).to_native()
 

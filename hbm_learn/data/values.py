@@ -28,6 +28,14 @@ _MISSING_CODES = {-7, -8, -9, 9} | {
 }
 
 
+class MissingCodesWarning(UserWarning):
+    """A column has values that look like codes for missing; ``codes`` lists them, joined by commas."""
+
+    def __init__(self, message: str, codes: str):
+        super().__init__(message)
+        self.codes = codes
+
+
 @dataclass(frozen=True, eq=False)
 class Found:
     """The alphabet of each column; how the finite ones are encoded; the codes, if they could be kept."""
@@ -209,13 +217,12 @@ def _warn_of_missing_codes(table: Table, columns: list[tuple[int, list | None]])
         if key not in known:
             known[key] = missing_codes(key)
         if known[key]:
-            codes = " and ".join(format(x, "g") for x in known[key])
-            warnings.warn(
-                f"{table.column(j)} has the value {codes} far from its others, which looks like a code for missing: "
-                "replace it by NaN, or list the values in alphabet=… if it is one of them.",
-                UserWarning,
-                stacklevel=5,
+            codes = [format(x, "g") for x in known[key]]
+            message = (
+                f"{table.column(j)} has the value {' and '.join(codes)} far from its others, which looks like a code "
+                "for missing: replace it by NaN, or list the values in alphabet=… if it is one of them."
             )
+            warnings.warn(MissingCodesWarning(message, ",".join(codes)), stacklevel=5)
 
 
 def missing_codes(letters: Sequence[float]) -> list[float]:

@@ -1,8 +1,8 @@
-"""Newton's method for a smooth concave function less an ℓ1 penalty. It knows nothing of spins.
+"""Newton's method with whole matrices for a smooth convex function plus ℓ1. It knows nothing of spins.
 
-    max_θ  L(θ) − Σ_r lasso_r |θ_r|,     step:  max_δ  g·δ − ½ δ'Hδ − Σ_r lasso_r |θ_r + δ_r|
+    min_θ  Q(θ) + Σ_r lasso_r |θ_r|,     step:  min_δ  g·δ + ½ δ'Hδ + Σ_r lasso_r |θ_r + δ_r|
 
-with g = ∂L/∂θ and H = −∂²L/∂θ². Without ℓ1 the step is H⁻¹g, and a factor of H is kept for another step while each
+with g = ∂Q/∂θ and H = ∂²Q/∂θ². Without ℓ1 the step is −H⁻¹g, and a factor of H is kept for another step while each
 step makes the gradient ten times smaller: steps then cost a gradient and no matrix.
 """
 
@@ -14,8 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
-from hbm_learn._kernels.quadratic import coordinate_ascent
+from hbm_learn._kernels.quadratic import coordinate_descent
 from hbm_learn.linalg import factor, solve
+from hbm_learn.optimise.proximal_newton import subgradient
 
 # A step is small if no parameter moves by more than this (absolute and relative).
 _SMALL = 1e-6
@@ -25,7 +26,7 @@ _ROUNDING = 1e-14
 
 
 class NewtonPoint(Protocol):
-    """L and its derivatives at one θ; all but the value are computed when asked for."""
+    """Q and its derivatives at one θ; all but the value are computed when asked for."""
 
     theta: np.ndarray
     value: float
@@ -40,7 +41,7 @@ class NewtonPoint(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Maximum:
+class PointMinimum:
     """Where the iteration ended: ``runaway`` is the parameter that still moved when the gradient had vanished."""
 
     point: NewtonPoint
@@ -51,7 +52,7 @@ class Maximum:
     runaway: int | None = None
 
 
-def maximise(
+def minimise(
     at: Callable[[np.ndarray], NewtonPoint | None],
     start: NewtonPoint,
     lasso: np.ndarray,
@@ -59,19 +60,19 @@ def maximise(
     tol: float,
     max_iter: int,
     verbose: int = 0,
-) -> Maximum:
+) -> PointMinimum:
     """Damped Newton from ``start``.
 
     Parameters
     ----------
     at : θ → NewtonPoint or None
-        None where L is not finite.
+        None where Q is not finite.
     start : NewtonPoint
     lasso : (P,) array
         ℓ1 penalties.
     tol : float
         Largest entry of the subgradient at which to stop; the last step must be small as well, which it is not when
-        there is no finite maximum.
+        there is no finite minimum.
     max_iter : int
         Steps at most.
     verbose : int
@@ -91,10 +92,10 @@ def maximise(
             )
         if residual <= tol:
             if moving.max(initial=0.0) <= 0.0:
-                return Maximum(point, True, "converged", n_iter, residual)
+                return PointMinimum(point, True, "converged", n_iter, residual)
             rest += 1
             if rest > _PATIENCE:
-                return Maximum(point, False, "no finite maximum", n_iter, residual, int(np.argmax(moving)))
+                return PointMinimum(point, False, "no finite minimum", n_iter, residual, int(np.argmax(moving)))
         if n_iter == max_iter:
             break
         trial = _search(at, point, step, g, lasso)
@@ -102,22 +103,16 @@ def maximise(
             status = (
                 f"stopped at the rounding error of the objective, where the gradient is {residual:.2g} (tol={tol:g})."
             )
-            return Maximum(point, False, status, n_iter, residual)
+            return PointMinimum(point, False, status, n_iter, residual)
         previous, point = residual, trial
     status = (
         f"not converged in {max_iter} steps: the gradient is {residual:.2g} (tol={tol:g}); raise max_iter or alpha."
     )
-    return Maximum(point, False, status, max_iter, residual)
-
-
-def subgradient(theta: np.ndarray, g: np.ndarray, lasso: np.ndarray) -> np.ndarray:
-    """The smallest element of ∂(L − ℓ1): zero exactly at the maximum."""
-    at_zero = np.sign(g) * np.maximum(np.abs(g) - lasso, 0.0)
-    return np.where((theta == 0.0) & (lasso > 0.0), at_zero, g - lasso * np.sign(theta))
+    return PointMinimum(point, False, status, max_iter, residual)
 
 
 class _Quadratic:
-    """The model of L around a point, and its maximum."""
+    """The model of Q around a point, and its minimum."""
 
     def __init__(self, H: np.ndarray, lasso: np.ndarray):
         self.H, self.lasso = H, lasso
@@ -125,8 +120,8 @@ class _Quadratic:
 
     def step(self, point: NewtonPoint) -> np.ndarray:
         if self.factored is not None:
-            return solve(self.factored, point.gradient)
-        return coordinate_ascent(self.H, point.gradient, point.theta, self.lasso, 1e-12, 1000)
+            return -solve(self.factored, point.gradient)
+        return coordinate_descent(self.H, point.gradient, point.theta, self.lasso, 1e-12, 1000)
 
 
 def _search(
@@ -136,26 +131,26 @@ def _search(
     g: np.ndarray,
     lasso: np.ndarray,
 ) -> NewtonPoint | None:
-    """The first of 1, ½, … of the step that gains enough, or that keeps the value and lowers the gradient."""
+    """The first of 1, ½, … of the step that falls enough, or that keeps the value and lowers the gradient."""
 
     def value(p: NewtonPoint) -> float:
-        return p.value - float(lasso @ np.abs(p.theta))
+        return p.value + float(lasso @ np.abs(p.theta))
 
     old = value(point)
     slack = _ROUNDING * (1.0 + abs(old)) * len(g) ** 0.5
-    promised = float(point.gradient @ step - lasso @ (np.abs(point.theta + step) - np.abs(point.theta)))
+    promised = -float(point.gradient @ step + lasso @ (np.abs(point.theta + step) - np.abs(point.theta)))
     length = 1.0
     for _ in range(60):
         trial = at(point.theta + length * step)
         if trial is not None:
-            gain = value(trial) - old
-            if gain >= 1e-4 * length * promised and promised > slack:
+            fall = old - value(trial)
+            if fall >= 1e-4 * length * promised and promised > slack:
                 return trial
-            if gain >= -slack and promised <= slack:
+            if fall >= -slack and promised <= slack:
                 better = subgradient(trial.theta, trial.gradient, lasso)
                 return trial if np.abs(better).max() < np.abs(g).max() else None
-            # The maximum of the parabola through both values and the slope, kept within bounds.
-            curved = 0.5 * length * promised / max(length * promised - gain, 1e-300)
+            # The minimum of the parabola through both values and the slope, kept within bounds.
+            curved = 0.5 * length * promised / max(length * promised - fall, 1e-300)
             length *= min(max(curved, 0.1), 0.5)
         else:
             length *= 0.1

@@ -5,6 +5,7 @@ Names come from the user's table, and are drawn as they are (``parse_math=False`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,13 +36,23 @@ def order_name(order: int) -> str:
     return _ORDER_NAMES.get(order, f"order {order}")
 
 
-def names_or_numbers(names: Sequence[str] | None, n: int, most: int = 18) -> list[str]:
+def names_or_numbers(names: Sequence[str] | None, n: int, most: int = 24) -> list[str]:
     """Names to write in a picture: long ones shortened, x0, x1, … where there are none."""
     if names is None:
         return default_names(n)
     if len(names) != n:
         raise ValueError(f"feature_names has {len(names)} names for {n} variables.")
     return short_names([str(name) for name in names], most)
+
+
+def wrapped(name: str, most: int) -> str:
+    """A name on lines of at most ``most`` letters, broken after spaces, underscores and signs, where it has some."""
+    lines = [""]
+    for part in re.findall(r"[^\s_·-]*[\s_·-]*", name):
+        if lines[-1] and len((lines[-1] + part).rstrip()) > most:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.strip(" ") for line in lines)
 
 
 def one_axes(ax: Any, size: tuple[float, float]) -> Any:

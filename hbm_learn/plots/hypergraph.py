@@ -15,6 +15,8 @@ from hbm_learn.plots import _style
 # Variables without an interaction are left out of the picture if they are more than this.
 MAX_ALONE = 14
 # Colour, dashes and words of each sign; 0 is a table of labels.
+# Letters on a line of a node's name.
+_LINE = 12
 _SIGNS: dict[int, tuple[str, Any, str]] = {
     1: (_style.POSITIVE, "-", "J > 0"),
     -1: (_style.NEGATIVE, (0, (4, 2)), "J < 0"),
@@ -72,7 +74,7 @@ class HypergraphDisplay:
             if array.shape != (len(self.interactions),):
                 raise ValueError(f"{name} has shape {array.shape} for {len(self.interactions)} interactions.")
         self.n_features = n_features
-        self.feature_names = _style.names_or_numbers(feature_names, n_features, 12)
+        self.feature_names = _style.names_or_numbers(feature_names, n_features)
         strongest: dict[tuple[int, ...], int] = {}
         for r in np.argsort(-np.abs(self.weights), kind="stable").tolist():
             strongest.setdefault(self._variables(r), r)
@@ -200,8 +202,9 @@ class HypergraphDisplay:
 
     def _room(self) -> np.ndarray:
         """(2,) width and height of a label, in the units of the positions."""
-        longest = max(len(name) for name in self.feature_names)
-        return np.array([0.08 + 0.0028 * self._font_size * longest, 0.11])
+        lines = [_style.wrapped(name, _LINE).split("\n") for name in self.feature_names]
+        longest, most = max(len(line) for each in lines for line in each), max(map(len, lines))
+        return np.array([0.08 + 0.0028 * self._font_size * longest, 0.04 + 0.07 * most])
 
     def _sign(self, r: int) -> int:
         return 0 if self.unsigned[r] else 1 if self.weights[r] > 0 else -1
@@ -227,7 +230,7 @@ class HypergraphDisplay:
         for (x, y), name in zip(self.positions_[placed], np.array(self.feature_names)[placed]):
             box = {"boxstyle": "round,pad=0.22", "facecolor": "white", "edgecolor": _style.INK, "linewidth": 0.7}
             style = {"fontsize": self._font_size, "color": _style.INK, "parse_math": False}
-            ax.text(x, y, name, ha="center", va="center", bbox=box, zorder=4, **style)
+            ax.text(x, y, _style.wrapped(name, _LINE), ha="center", va="center", bbox=box, zorder=4, **style)
         ax.scatter(*self.positions_[placed].T, s=0.1, color="white", zorder=0)  # so that the margins know the nodes
 
     def _draw_legend(self, ax: Any) -> None:
@@ -246,9 +249,9 @@ class HypergraphDisplay:
                 star: dict[str, Any] = {"marker": "*", "linestyle": "none", "markersize": 9}
                 handles.append(Line2D([], [], color=colour, label=f"larger, {words}", **star))
         if handles:
-            ax.legend(
-                handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, frameon=False, fontsize=8.5
-            )
+            place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": 4}
+            # Long enough for the longest pattern of dashes.
+            ax.legend(handles=handles, frameon=False, fontsize=8.5, handlelength=4.0, **place)
 
 
 def _rgb(colour: str) -> tuple[float, float, float]:

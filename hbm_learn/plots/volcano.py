@@ -21,6 +21,8 @@ from hbm_learn.terms import Terms
 _AXES = {"effect": r"effect $\tilde{J}_\mu$", "weight": r"weight $J_\mu$ (nats)"}
 # Below this a p-value has lost digits to underflow, and its logarithm is taken from the statistic.
 _SMALLEST = 1e-290
+# Longer names stand in a key, in lines of so many letters, and numbers beside the markers.
+_BESIDE, _KEY = 28, 44
 
 
 class VolcanoDisplay:
@@ -76,7 +78,7 @@ class VolcanoDisplay:
         if minus_log_p is None:
             minus_log_p = -log_tail(self.z**2, np.ones(len(self.z), dtype=int)) / np.log(10.0)
         self.minus_log_p = np.asarray(minus_log_p, dtype=np.float64)
-        self.feature_names = _style.names_or_numbers(feature_names, self.terms.space.n_features, 9)
+        self.feature_names = _style.names_or_numbers(feature_names, self.terms.space.n_features)
         self.thresholds_ = {}
         for k in self.terms.keys.orders:
             where = self.terms.keys.slice(k)
@@ -127,12 +129,16 @@ class VolcanoDisplay:
         n_labels : int
             How many of the surest get their names.
         """
-        ax = _style.one_axes(ax, (6.4, 4.8))
+        best = np.argsort(-self.minus_log_p, kind="stable")[:n_labels]
+        names = {int(r): self._label(r) for r in best if self.q_values[r] <= self.level}
+        long = any(len(name) > _BESIDE for name in names.values())
+        labels = {r: str(number) for number, r in enumerate(names, start=1)} if long else names
+        ax = _style.one_axes(ax, (8.6 if long else 6.4, 4.8))
         for k in self.terms.keys.orders:
             self._draw_order(ax, k)
         ax.axvline(0.0, color=_style.FAINT, linewidth=0.8, zorder=0)
-        best = np.argsort(-self.minus_log_p, kind="stable")[:n_labels]
-        labels = {int(r): self._label(r) for r in best if self.q_values[r] <= self.level}
+        if long:
+            self._draw_key(ax, list(names.values()))
         self._scale(ax, labels)
         self._draw_labels(ax, labels)
         ax.set_xlabel(self.label)
@@ -141,10 +147,17 @@ class VolcanoDisplay:
         if self.terms.keys.orders:
             low, high = -self.values.min(initial=0.0), self.values.max(initial=0.0)  # the legend stands where few do
             loc = "upper left" if low < 0.3 * high else "upper right" if high < 0.3 * low else "upper center"
-            ax.legend(frameon=False, fontsize=8.5, loc=loc)
+            ax.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize=8.5, loc=loc)
         _style.clean(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    def _draw_key(self, ax: Any, names: list[str]) -> None:
+        """Beside the picture, what the numbers in it stand for."""
+        rows = [_style.wrapped(name.replace("·", " · "), _KEY).split("\n") for name in names]
+        lines = [f"{number}  " + "\n    ".join(row) for number, row in enumerate(rows, start=1)]
+        style = {"fontsize": 7.5, "color": _style.INK, "parse_math": False, "linespacing": 1.25}
+        ax.text(1.02, 1.0, "\n".join(lines), transform=ax.transAxes, ha="left", va="top", **style)
 
     def _label(self, r: int) -> str:
         return interaction_name(self.terms.members(r), self.feature_names, "·")

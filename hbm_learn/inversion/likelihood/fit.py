@@ -1,9 +1,9 @@
 """Maximum likelihood (posterior mode with a prior), from moments alone.
 
-    max_θ  L(θ) = θ·t̄ − ln Z(θ) − penalty(θ),     ∂L/∂θ = t̄ − ⟨t⟩_θ − penalty',     −∂²L/∂θ² = F(θ) + ridge
+    min_θ  −L(θ) = ln Z(θ) − θ·t̄ + penalty(θ),     −∂L/∂θ = ⟨t⟩_θ − t̄ + penalty',     −∂²L/∂θ² = F(θ) + ridge
 
-L is concave. While the states can be listed, ⟨t⟩ and the Fisher matrix F = Cov(t) are exact, from the table of all
-states; beyond that they are averages over Gibbs chains.
+−L is convex, and what optimisers minimise. While the states can be listed, ⟨t⟩ and the Fisher matrix F = Cov(t) are
+exact, from the table of all states; beyond that they are averages over Gibbs chains.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def fit(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Fit:
-    """The maximum of L over own weights and the couplings of ``parameters``.
+    """The minimum of −L over own weights and the couplings of ``parameters``.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def fit(
 
 def _newton(target: Target, start: np.ndarray | None, tol: float, max_iter: int, verbose: int) -> Fit:
     """Newton's method with the exact Fisher matrix."""
-    found = newton.maximise(
+    found = newton.minimise(
         lambda theta: LikelihoodPoint.at(target, theta),
         _best_start(target, start),
         target.lasso,
@@ -102,7 +102,7 @@ def _newton(target: Target, start: np.ndarray | None, tol: float, max_iter: int,
 
 def _matrix_free(target: Target, start: np.ndarray | None, tol: float, max_iter: int, verbose: int) -> Fit:
     """Newton's method by products with F; errors as those of independent variables, since F⁻¹ is out of reach."""
-    theta, residual, n_iter, converged, status = matrix_free.maximise(
+    theta, residual, n_iter, converged, status = matrix_free.minimise(
         target, _best_start(target, start).theta, tol=tol, max_iter=max_iter, verbose=verbose
     )
     note = (
@@ -117,11 +117,11 @@ def _matrix_free(target: Target, start: np.ndarray | None, tol: float, max_iter:
 
 
 class LikelihoodPoint:
-    """L at θ (without its ℓ1 part) and its derivatives, exactly, from one table of all states."""
+    """−L at θ (without its ℓ1 part) and its derivatives, exactly, from one table of all states."""
 
     def __init__(self, target: Target, theta: np.ndarray, table: StateTable):
         self.target, self.theta, self.table = target, theta, table
-        self.value = float(theta @ (target.t - 0.5 * target.ridge * theta) - table.log_partition)
+        self.value = float(table.log_partition - theta @ (target.t - 0.5 * target.ridge * theta))
 
     @classmethod
     def at(cls, target: Target, theta: np.ndarray) -> LikelihoodPoint | None:
@@ -132,8 +132,8 @@ class LikelihoodPoint:
 
     @cached_property
     def gradient(self) -> np.ndarray:
-        """t̄ − ⟨t⟩ − ridge θ, (P,)."""
-        return self.target.t - self.table.statistics(self.target.parameters) - self.target.ridge * self.theta
+        """⟨t⟩ + ridge θ − t̄, (P,)."""
+        return self.table.statistics(self.target.parameters) + self.target.ridge * self.theta - self.target.t
 
     @cached_property
     def fisher(self) -> np.ndarray:
@@ -151,7 +151,7 @@ class LikelihoodPoint:
 def _best_start(target: Target, start: np.ndarray | None) -> LikelihoodPoint:
     """The better of ``start`` and independence: at strong coupling the closed form can be worse than nothing."""
     given = None if start is None else LikelihoodPoint.at(target, start)
-    if given is not None and given.value >= target.independent_value:
+    if given is not None and given.value <= target.independent_value:
         return given
     return LikelihoodPoint(target, target.independent, StateTable(target.parameters.model(target.independent)))
 

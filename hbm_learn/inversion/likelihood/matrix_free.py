@@ -62,10 +62,10 @@ class FisherProducts:
         return np.concatenate([*own, *(np.prod(second[b], axis=1) - np.prod(first[b] ** 2, axis=1) for b in blocks)])
 
 
-def maximise(
+def minimise(
     target: Target, theta: np.ndarray, *, tol: float, max_iter: int, verbose: int = 0
 ) -> tuple[np.ndarray, float, int, bool, str]:
-    """θ, the largest entry of the subgradient, steps, whether it converged, and a sentence."""
+    """The minimum of −L: θ, the largest entry of the subgradient, steps, whether it converged, and a sentence."""
     function = NegativeLikelihood(target)
     if target.lasso.any():
         unit = float(target.lasso.max())

@@ -17,7 +17,7 @@ import numpy as np
 
 from hbm_learn import linalg
 from hbm_learn._kernels.conditional import monomials
-from hbm_learn._kernels.quadratic import coordinate_ascent
+from hbm_learn._kernels.quadratic import coordinate_descent
 from hbm_learn._validation import seed_sequence
 from hbm_learn.inversion.likelihood.target import Target
 from hbm_learn.inversion.result import Fit
@@ -106,7 +106,7 @@ def fit(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Fit:
-    """The maximum of L to within Monte Carlo error, from the best of some ``starts`` (P,)."""
+    """The minimum of −L to within Monte Carlo error, from the best of some ``starts`` (P,)."""
     P = len(target.t)
     if P > MAX_PARAMETERS:
         raise ValueError(
@@ -145,8 +145,8 @@ def _approach(target: Target, walkers: Walkers, starts: list[np.ndarray], verbos
 def _step(target: Target, theta: np.ndarray, batch: Batch) -> tuple[float, np.ndarray]:
     """Newton decrement and step."""
     H = _curvature(target, batch)
-    g = target.t - batch.mean - target.ridge * theta
-    step = _maximum(H, g + H @ theta, target.lasso, theta) - theta
+    g = batch.mean + target.ridge * theta - target.t
+    step = _minimum(H, g - H @ theta, target.lasso, theta) - theta
     return float(step @ H @ step), step
 
 
@@ -159,15 +159,15 @@ def _curvature(target: Target, batch: Batch) -> np.ndarray:
     return H
 
 
-def _maximum(H: np.ndarray, b: np.ndarray, lasso: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """argmax_θ b·θ − ½ θ'Hθ − Σ lasso |θ|."""
+def _minimum(H: np.ndarray, b: np.ndarray, lasso: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """argmin_θ b·θ + ½ θ'Hθ + Σ lasso |θ|."""
     if not lasso.any():
-        return linalg.solve(linalg.factor(H), b)
-    return theta + coordinate_ascent(H, b - H @ theta, theta, lasso, 1e-10, 1000)
+        return -linalg.solve(linalg.factor(H), b)
+    return theta + coordinate_descent(H, b + H @ theta, theta, lasso, 1e-10, 1000)
 
 
 def _average(target: Target, walkers: Walkers, theta: np.ndarray, max_iter: int, verbose: int) -> Fit:
-    """θ = argmax b̄·θ − ½ θ'Hθ − …, where b̄ averages g + Hθ over batches: stochastic Newton with steps 1/k."""
+    """θ = argmin b̄·θ + ½ θ'Hθ + …, where b̄ averages g − Hθ over batches: stochastic Newton with steps 1/k."""
     P, M = len(theta), target.n_samples
     batch = walkers.measure(theta, max(4, ceil(4 * DRAWS * P / CHAINS)), BURN_IN, fisher=True)
     H = _curvature(target, batch)
@@ -175,10 +175,10 @@ def _average(target: Target, walkers: Walkers, theta: np.ndarray, max_iter: int,
     total, N, b = np.zeros((GROUPS, P)), 0, np.zeros(P)
     for k in range(1, max_iter + 1):
         weight = batch.n_draws / (N + batch.n_draws)
-        g = target.t - batch.mean - target.ridge * theta
-        b += weight * (g + H @ theta - b)
+        g = batch.mean + target.ridge * theta - target.t
+        b += weight * (g - H @ theta - b)
         total, N = total + weight * (batch.groups - total), N + batch.n_draws
-        theta = linalg.solve(factored, b) if not target.lasso.any() else _maximum(H, b, target.lasso, theta)
+        theta = -linalg.solve(factored, b) if not target.lasso.any() else _minimum(H, b, target.lasso, theta)
         inflation = max(_inflation(Batch(total, np.diag(fisher), None, N)), 1.0)
         ratio = M * inflation / N
         if verbose:

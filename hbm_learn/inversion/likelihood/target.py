@@ -41,7 +41,7 @@ class Target:
     independent : (P,) array
         θ of independent variables with (nearly) the data's frequencies.
     independent_value : float
-        L there; couplings of zero have no penalty.
+        −L there; couplings of zero have no penalty.
     """
 
     parameters: Parameters
@@ -68,7 +68,7 @@ class Target:
         t = np.concatenate([*own, seen.moments(columns)])
         zero, flat = np.zeros(len(t)), Prior(dict.fromkeys(columns.orders, 0.0))
         independent = parameters.independent(_UNIFORM)
-        value = float(independent @ t - sum(map(np.logaddexp.reduce, parameters.tables(independent))))
+        value = float(sum(map(np.logaddexp.reduce, parameters.tables(independent))) - independent @ t)
         return cls(parameters, t, zero, zero, moments.n_samples, flat, moments.feature_names, independent, value)
 
     def under(self, prior: Prior) -> Target:
