@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from hbm_learn._threads import blas_for
 from hbm_learn._validation import check_options, choose
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
@@ -212,7 +213,8 @@ def _learnt(
         result = learn(under, alpha, n_samples, max_rounds=_FIRST_ROUNDS, tol=_FIRST_TOL)
         information = method.information(result)
         if information is not None:
-            return mixtures.learn(information, result)
+            with blas_for(0):  # what is active is few, and rows have threads of their own
+                return mixtures.learn(information, result)
     result = learn(under, alpha, n_samples)
     if l1_ratio:
         result = method.fit(Prior(elastic(result.alpha, l1_ratio), l1_ratio), result.theta, **given)

@@ -117,6 +117,8 @@ def _overcount(composite: Composite, count: np.ndarray, V: np.ndarray, H: np.nda
     V, H = composite.parameters.block_means(V), composite.parameters.block_means(H)
     seen = composite.rows.n_samples * V / np.maximum(H * count, 1e-300)
     typical = site_factors(composite, np.clip(seen, 0.1 / count, None), n_draws)
+    if n_draws < _MANY:  # single ones are noise of the draws
+        return count * typical
     return count * np.clip(seen, typical / _NEAR, typical * _NEAR)
 
 
@@ -199,7 +201,8 @@ def _from_probes(objective: Objective, theta: np.ndarray, count: np.ndarray, ran
     determined = np.where(alpha > 0, np.clip(probes.by_order(alpha * np.mean(g * u, axis=0)), 0.0, 1.0), 1.0)
     same_rows = _same_rows(composite, H.own_blocks, stride, count, determined)
     y /= np.sqrt(same_rows)
-    V = np.mean(probes.scores**2, axis=0) / same_rows
+    # A row does not draw what the prior holds.
+    V = np.mean(probes.scores**2, axis=0) / same_rows**determined
     sampling = probes.variances(y, base * (1.0 - share))
 
     def whole() -> Whole:

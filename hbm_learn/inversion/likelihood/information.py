@@ -25,4 +25,4 @@ class LikelihoodInformation:
             where = np.flatnonzero(np.concatenate([np.ones(self.parameters.n_own, dtype=bool), active]))
             return F if len(where) == len(F) else F[np.ix_(where, where)], self.parameters.block_means(np.diag(F))
 
-        return Expansion(theta, M * point.gradient, curvature, self.parameters)
+        return Expansion(theta, -M * point.gradient, curvature, self.parameters)

@@ -27,10 +27,12 @@ from hbm_learn.terms import Terms
 # Steps of (ln γ, λ): the first, and the least to which a growing residual takes it.
 _FIRST_STEP, _LEAST_STEP = 1.0, 0.05
 # The residual at which the sites agree.
-TOLERANCE = 0.005
+TOLERANCE = 0.01
 MAX_SWEEPS = 60
-# A prior so many times as precise as the data leaves a coupling where it is.
-STRONG = 10.0
+# Sweeps without progress before giving up.
+_PATIENCE = 8
+# A prior so many times as precise as the data leaves a coupling near zero.
+STRONG = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +77,9 @@ class Sites:
     def cavities(self) -> Cavities:
         return Cavities(self.precision, self.terms.sum(self.rho**2), self.terms.df)
 
-    @property
-    def stands_out(self) -> np.ndarray:
+    def stands_out(self, strong: float = STRONG) -> np.ndarray:
         """(T,) whether the data have a say in the posterior of a term beside its prior."""
-        return self.terms.sum(self.gamma) / self.terms.df < STRONG * self.precision
+        return self.terms.sum(self.gamma) / self.terms.df < strong * self.precision
 
     def second_moment(self, k: int) -> float:
         """The mean of β² over the couplings of order k, as the posterior has it."""
@@ -110,7 +111,7 @@ def solve(data: Quadratic, n_own: int, start: Sites, tol: float = TOLERANCE, max
     tol, max_sweeps
         See the constants.
     """
-    sites, step, best = start, _FIRST_STEP, None
+    sites, step, best, idle = start, _FIRST_STEP, None, 0
     free = np.zeros(n_own)
     for _ in range(max_sweeps):
         now = data.posterior(np.concatenate([free, sites.gamma]), np.concatenate([free, sites.shift]))
@@ -118,10 +119,10 @@ def solve(data: Quadratic, n_own: int, start: Sites, tol: float = TOLERANCE, max
         new = updated(sites, now.mean[n_own:], now.variances[n_own:], left)
         if best is None or new.residual < best.sites.residual:
             best = Posterior(now.mean, now.variances, now.log_det, replace(new, gamma=sites.gamma, shift=sites.shift))
-            step = min(_FIRST_STEP, 1.2 * step)
+            step, idle = min(_FIRST_STEP, 1.2 * step), 0
         else:
-            step = max(0.6 * step, _LEAST_STEP)
-        if best.sites.residual < tol:
+            step, idle = max(0.6 * step, _LEAST_STEP), idle + 1
+        if best.sites.residual < tol or idle > _PATIENCE:
             break
         sites = _damped(sites, new, step)
     assert best is not None

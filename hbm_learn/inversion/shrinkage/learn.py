@@ -30,6 +30,8 @@ from hbm_learn.terms import Terms, closure, is_closed
 # Times that the likelihood is expanded anew, and the step at which the mean stays: root mean square of its change in
 # posterior standard deviations.
 MAX_ROUNDS, STAYS = 8, 0.03
+# So many couplings are treated together whether they stand out or not.
+_FEW = 800
 # The residual of the sites that is enough to compare origins.
 _ROUGH = 0.03
 # Halvings of a step that leaves more of the estimating equations than there was.
@@ -63,16 +65,14 @@ def learn(information: Information, fit: Fit, origins: Sequence[str] = ORIGINS) 
     if not is_closed(parameters.columns, parameters.space):
         origins = ("coding",)
     start = _start(fit, information.n_samples)
-    active = active_couplings(start)
+    # Alone, a coupling stands out by what it has in common with others.
+    active = active_couplings(start, strong=1.0)
     # What is not active is expanded about zero, where it stays.
     here = information.at(np.where(np.concatenate([np.ones(n_own, dtype=bool), active]), fit.theta, 0.0))
     assert here is not None
-    candidates = Origin.distinct(origins, parameters)
-    tried = [consistency.solve(here.quadratic(each, active), n_own, start, _ROUGH) for each in candidates]
-    best = 0
-    if len(candidates) > 1:
-        best = int(np.argmax([_evidence(here.quadratic(o, active), p) for o, p in zip(candidates, tried)]))
-    return _settle(information, fit, here, candidates[best], tried[best], active)
+    origin = _best_origin(here, Origin.distinct(origins, parameters), start, active)
+    found = consistency.solve(here.quadratic(origin.among(active), active), n_own, start, _ROUGH)
+    return _settle(information, fit, here, origin, found, active)
 
 
 def _settle(
@@ -80,17 +80,18 @@ def _settle(
 ) -> Fit:
     """Expand anew about the posterior mean until it stays, with the couplings that stand out there."""
     n_own, moved = fit.parameters.n_own, np.inf
-    for _ in range(MAX_ROUNDS):
-        there = _step(information, here, origin, found)
+    for turn in range(MAX_ROUNDS):
+        there = _step(information, here, origin.among(active), found)
         if there is None:
             break
         here, before = there, found
-        active = active | active_couplings(found.sites)
-        found = consistency.solve(here.quadratic(origin, active), n_own, found.sites)
+        now = active_couplings(found.sites)
+        active = active | now if turn else now
+        found = consistency.solve(here.quadratic(origin.among(active), active), n_own, found.sites)
         moved = _distance(found.mean - before.mean, found)
         if moved < STAYS:
             break
-    return _as_fit(fit, here, origin, found, active)
+    return _as_fit(fit, here, origin.among(active), found, active)
 
 
 def _start(fit: Fit, n_samples: float) -> Sites:
@@ -101,13 +102,39 @@ def _start(fit: Fit, n_samples: float) -> Sites:
     return consistency.begin(terms, mixture.scales(n_samples), estimate[n_own:], variance[n_own:])
 
 
-def active_couplings(sites: Sites) -> np.ndarray:
-    """(p,) pairs, what stands out above them, and all subsets of it."""
+def active_couplings(sites: Sites, strong: float = consistency.STRONG) -> np.ndarray:
+    """(p,) what stands out, and all subsets of it; everything where that is cheap."""
     terms, columns = sites.terms, sites.terms.columns
-    chosen = sites.stands_out | (terms.order <= 2)
-    if chosen.all():
+    chosen = sites.stands_out(strong)
+    if len(columns) <= _FEW or chosen.all():
         return np.ones(len(columns), dtype=bool)
     return closure(terms.select(chosen), terms.space).positions(columns) >= 0
+
+
+def _best_origin(here: Expansion, candidates: list[Origin], start: Sites, active: np.ndarray) -> Origin:
+    """The one with the most evidence: on the couplings among the variables that have most, where there are many."""
+    if len(candidates) == 1:
+        return candidates[0]
+    terms, n_own = start.terms, here.parameters.n_own
+    if active.sum() > _FEW:
+        active = active & _among_the_busiest(terms.columns, active, terms.space.site)
+    found = []
+    for each in candidates:
+        data = here.quadratic(each.among(active), active)
+        found.append(_evidence(data, consistency.solve(data, n_own, start, _ROUGH)))
+    return candidates[int(np.argmax(found))]
+
+
+def _among_the_busiest(columns: Interactions, active: np.ndarray, site: np.ndarray) -> np.ndarray:
+    """(p,) sets whose variables are all among those in most active sets of the highest order; at most _FEW active."""
+    where = columns.slice(columns.order)
+    busy = np.bincount(site[columns.block(columns.order)[active[where]]].ravel(), minlength=int(site.max()) + 1)
+    rank = np.empty(len(busy), dtype=np.intp)
+    rank[np.argsort(-busy, kind="stable")] = np.arange(len(busy))
+    worst = np.concatenate([rank[site[columns.block(k)]].max(axis=1) for k in columns.orders])
+    # A set enters when the last of its variables does: as many variables as keep the active ones few.
+    counts = np.cumsum(np.bincount(worst[active], minlength=len(busy)))
+    return worst <= max(2, int(np.searchsorted(counts, _FEW, side="right")) - 1)
 
 
 def _evidence(data: SplitQuadratic, found: Posterior) -> float:

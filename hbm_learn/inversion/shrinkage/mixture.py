@@ -24,8 +24,8 @@ NARROWEST, BROADEST, RATIO = 0.1, 2.0, np.sqrt(2.0)
 # their distribution is not taken for certain.
 PSEUDO = 1.0
 _SWEEPS = 100
-# Weights are learnt from at most this many couplings, spread evenly, and given to all.
-_MOST = 100_000
+# Of many couplings those with a deviate beyond this teach the weights, and of the others every so many.
+_TAIL, _MOST = 2.5, 2000
 
 
 def scales(n_samples: float) -> np.ndarray:
@@ -73,20 +73,31 @@ def learn_weights(cavities: Cavities, sigma: np.ndarray, start: np.ndarray | Non
     start : (G,) array or None
         Weights to begin with.
     """
-    T, G = len(cavities.precision), len(sigma)
-    few = cavities if T <= _MOST else cavities.at(np.linspace(0, T - 1, _MOST).astype(np.intp))
+    G, base = len(sigma), PSEUDO / len(sigma)
+    few, weights = _some(cavities)
     log_evidence = few.log_evidence(sigma)
     evidence = np.exp(log_evidence - log_evidence.max(axis=1, keepdims=True))
-    count, base = len(evidence), PSEUDO * len(evidence) / max(T, 1) / G
     pi = np.full(G, 1.0 / G) if start is None else np.maximum(start, 1e-6 / G)
     for _ in range(_SWEEPS):
-        new = pi * (evidence.T @ (1.0 / (evidence @ pi))) + base
-        new /= count + base * G
+        new = pi * (evidence.T @ (weights / (evidence @ pi))) + base
+        new /= weights.sum() + PSEUDO
         done = np.abs(new - pi).max() < 1e-7
         pi = new
         if done:
             break
     return pi
+
+
+def _some(cavities: Cavities) -> tuple[Cavities, np.ndarray]:
+    """Cavities that speak for all, and for how many each does."""
+    T = len(cavities.precision)
+    if T <= 2 * _MOST:
+        return cavities, np.ones(T)
+    tail = cavities.square > _TAIL**2 * cavities.precision * cavities.df
+    bulk = np.flatnonzero(~tail)
+    chosen = bulk[:: max(1, len(bulk) // _MOST)]
+    weights = np.concatenate([np.ones(int(tail.sum())), np.full(len(chosen), len(bulk) / max(len(chosen), 1))])
+    return cavities.at(np.concatenate([np.flatnonzero(tail), chosen])), weights
 
 
 def responsibilities(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -58,6 +58,22 @@ class Origin:
                 out.append(each)
         return out
 
+    def among(self, active: np.ndarray) -> Origin:
+        """The same for some couplings, others about the means.
+
+        There what is near zero is uncorrelated with the rest. The active ones hold all subsets of each other, so that B
+        leads to no others.
+
+        Parameters
+        ----------
+        active : (p,) bool array
+        """
+        if self.is_identity or active.all():
+            return self
+        kept = np.concatenate([np.ones(self.B.shape[0] - len(active), dtype=bool), active]).astype(float)
+        keep = sparse.diags_array(kept)
+        return Origin(self.name, sparse.csr_array(keep @ self.B @ keep + sparse.diags_array(1.0 - kept)))
+
     @property
     def is_identity(self) -> bool:
         return self.name in ("mean", "coding")
