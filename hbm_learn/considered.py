@@ -12,14 +12,11 @@ import numpy as np
 from hbm_learn._validation import check_integer
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
-from hbm_learn.inversion.result import InversionResult
 from hbm_learn.space import Space
 from hbm_learn.terms import all_terms, columns_of
 
 # order="auto" takes triplets while they make at most this many interactions.
 MAX_AUTO_INTERACTIONS = 10**6
-# Nats of evidence that an order must bring: about what the learnt weights of its prior are worth by themselves.
-WORTH = 1.0
 
 
 def check_order(order: Any, interactions: Any, space: Space, names: Sequence[str] | None) -> int:
@@ -44,12 +41,6 @@ def automatic_order(space: Space) -> int:
     """3 while pairs and triplets of columns are at most 10⁶, else 2; 2 on the real line."""
     N = space.n_columns
     return 3 if comb(N, 2) + comb(N, 3) <= MAX_AUTO_INTERACTIONS and not space.is_real else 2
-
-
-def prefers_lower(result: InversionResult, order: int) -> bool:
-    """Whether the evidence of the highest order beside the one below is less than what learning its prior is worth."""
-    evidence = result.evidence
-    return order > 2 and order in evidence and evidence[order] - evidence[order - 1] < WORTH
 
 
 def powers_needed(powers: Any, interactions: Any) -> int:

@@ -17,7 +17,7 @@ from hbm_learn.assessment.node_data import DistinctRows
 from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.assessment.trust import Trust
-from hbm_learn.considered import check_order, considered_columns, powers_needed, prefers_lower, require_variation
+from hbm_learn.considered import check_order, considered_columns, powers_needed, require_variation
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows
@@ -242,7 +242,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
             result, tests = self._select(moments, samples, rows, considered)
         else:
             result = self._invert(moments, samples, columns)
-            if self.order == "auto" and self.interactions is None and prefers_lower(result, order):
+            if self.order == "auto" and self.interactions is None and selection.prefers_lower(result, order):
                 order -= 1
                 columns = considered_columns(None, order, moments.space, moments.feature_names)
                 result = self._invert(moments, samples, columns)

@@ -382,7 +382,7 @@ def test_factors_of_probes_are_found() -> None:
     ratio[composite.outputs.extra_params] = 0.2 * r[composite.outputs.extra_site]
     for row, mu in enumerate(parameters.columns.tuples):
         ratio[parameters.n_own + row] = (0.5 if len(mu) == 2 else 7.0) * np.prod(r[space.site[list(mu)]])
-    np.testing.assert_allclose(probes._factors(composite, ratio, 10**9), ratio, rtol=0.02)
+    np.testing.assert_allclose(probes.site_factors(composite, ratio, 10**9), ratio, rtol=0.02)
 
 
 def test_prior_shrinks_errors_as_a_posterior_does() -> None:

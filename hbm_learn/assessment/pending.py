@@ -8,7 +8,6 @@ from hbm_learn.assessment.tests import Tests
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.terms import Terms
 
-
 # Lower orders are tested given what is there of higher ones: what passes at this level.
 LEVEL = 0.05
 

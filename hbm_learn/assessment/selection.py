@@ -10,6 +10,9 @@ from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.result import InversionResult
 
+# Nats of evidence that an order must bring: about what the learnt weights of its prior are worth by themselves.
+WORTH = 1.0
+
 
 def preselect(moments: Moments, columns: Interactions, site: str) -> Tests:
     """Tests of every term by the closed form."""
@@ -41,3 +44,9 @@ def select_and_refit(
         if passing == chosen:
             return result, tests
         chosen = passing
+
+
+def prefers_lower(result: InversionResult, order: int) -> bool:
+    """Whether the evidence of the highest order beside the one below is less than what learning its prior is worth."""
+    evidence = result.evidence
+    return order > 2 and order in evidence and evidence[order] - evidence[order - 1] < WORTH

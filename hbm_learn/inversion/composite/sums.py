@@ -68,7 +68,7 @@ class Composite:
 
     Parameters
     ----------
-    samples : Samples
+    samples : Samples or Rows
         On the values of ``parameters.space``.
     parameters : Parameters
         What θ means, in the gauge of the fit.
@@ -83,21 +83,17 @@ class Composite:
 
     def __init__(
         self,
-        samples: Samples,
+        samples: Samples | Rows,
         parameters: Parameters,
         loss: Loss,
         log: bool = False,
         dtype: Any = None,
         n_jobs: int | None = None,
     ):
-        if samples.allow_nan:
+        if isinstance(samples, Samples) and samples.allow_nan:
             raise ValueError("samples may hold missing entries: check them with allow_nan=False, or fill them in.")
-        self._prepare(Rows(samples), parameters, loss, log, dtype, n_jobs)
-
-    def _prepare(
-        self, rows: Rows, parameters: Parameters, loss: Loss, log: bool, dtype: Any, n_jobs: int | None
-    ) -> None:
-        self.rows, self.parameters, self.loss, self.log, self.n_jobs = rows, parameters, loss, log, n_jobs
+        self.rows = Rows(samples) if isinstance(samples, Samples) else samples
+        self.parameters, self.loss, self.log, self.n_jobs = parameters, loss, log, n_jobs
         self.map, self.losses = FieldMap(parameters), SiteLosses(parameters, loss)
         self.outputs = self.losses.outputs
         self.n_features, self.n_params = parameters.space.n_features, parameters.n_params
@@ -108,11 +104,9 @@ class Composite:
 
     def restricted(self, columns: Interactions) -> Composite:
         """The same objective on the same rows with some of the couplings only."""
-        parameters = self.parameters
-        out = object.__new__(Composite)
-        some = Parameters(parameters.space, columns, parameters.site, parameters.frequencies)
-        out._prepare(self.rows, some, self.loss, self.log, self.dtype, self.n_jobs)
-        return out
+        mine = self.parameters
+        some = Parameters(mine.space, columns, mine.site, mine.frequencies)
+        return Composite(self.rows, some, self.loss, self.log, self.dtype, self.n_jobs)
 
     def first_stride(self, n_determined: float) -> int:
         """The Hessian takes every so many rows, to begin with, if the data determine so many parameters."""

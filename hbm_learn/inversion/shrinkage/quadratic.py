@@ -25,7 +25,7 @@ _ENOUGH, _PROBE_ENOUGH, _MAX_PRODUCTS = 0.02, 0.03, 100
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """Mean (P,), variances (P,) and ln |A|, nan where that is out of reach; b + λ − A mean, as far as it is not zero."""
+    """Mean (P,), variances (P,), ln |A| (nan where that is out of reach), and b + λ − A mean where it is not zero."""
 
     mean: np.ndarray
     variances: np.ndarray
