@@ -1,7 +1,7 @@
 """The way of Monte Carlo likelihood to its maximum: steps that neither the chains nor the data forbid.
 
     d = H⁻¹ (t̄ − ⟨t⟩ − ridge θ),     H = ½ Cov_data(t) + ½ Cov_chains(t) + ridge
-    max_x  x·g − K(x) − penalty,     K(x) = ln ⟨exp x·(t − ⟨t⟩)⟩ over chains and data rows, half and half,
+    max_x  x·g − K(x) − penalty,     K(x) = ln ⟨exp x·(t − ⟨t⟩)⟩ over chains and, with weight 0.2, data rows,
                                      θ ← θ + Σ_k x_k D_k,   D = (d, the collective directions)
 
 Where Gibbs chains do not yet see a second phase, importance weights from the chains alone would lead into it: the data
@@ -27,6 +27,8 @@ from hbm_learn.inversion.likelihood.walkers import CHAINS, GROUPS, Walkers, cova
 MAX_STEPS, SWEEPS, REFRESH, DRAWS = 150, 5, 6, 2
 # A step may gain so many nats, and must leave this share of the importance weights effective.
 MAX_GAIN, MIN_WEIGHTS = 0.2, 0.5
+# The weight of the data rows beside the chains in K.
+GUARD = 0.2
 # Arrived: for so many steps the gradient was at most so much noise, collective directions within so many errors.
 PATIENCE, NOISE, ERRORS = 3, 2.0, 2.5
 # Sweeps after which chains from data rows and from elsewhere must agree, for a start to be believed.
@@ -45,11 +47,14 @@ class Guard:
         Of t over the rows.
     collective : (k, P) array
         Directions that move all of θ.
+    from_data : bool
+        Whether the rows are data.
     """
 
     rows: np.ndarray
     covariance: np.ndarray
     collective: np.ndarray
+    from_data: bool
 
     @classmethod
     def of(cls, target: Target, rows: np.ndarray, from_data: bool) -> Guard:
@@ -58,7 +63,7 @@ class Guard:
         C = covariance(parameters, rows)[1]
         none = np.zeros((0, parameters.n_params))
         use = from_data and not target.lasso.any() and len(parameters.columns) > 0
-        return cls(rows, C, _collective(target, C) if use else none)
+        return cls(rows, C, _collective(target, C) if use else none, from_data)
 
 
 def _collective(target: Target, C: np.ndarray) -> np.ndarray:
@@ -132,7 +137,8 @@ def approach(
         g = target.t - groups[lead[:: CHAINS // GROUPS]].mean(axis=0) - target.ridge * theta
         natural = maximum(H, g + H @ theta, target.lasso, theta, factored) - theta
         directions = np.vstack([natural, guard.collective])
-        x = _lengths(target, theta, directions, codes[:, ~lead].reshape(-1, codes.shape[2]), guard)
+        g = target.t - groups[~lead[:: CHAINS // GROUPS]].mean(axis=0) - target.ridge * theta
+        x = lengths(target, directions, g, codes[:, ~lead].reshape(-1, codes.shape[2]), guard)
         theta = theta + x @ directions
     return theta, MAX_STEPS, False
 
@@ -178,13 +184,25 @@ def _excess(
     return size / max(noise, 1e-300), float(np.max(np.abs(directions @ g) / np.sqrt(np.maximum(error2, 1e-300))))
 
 
-def _lengths(target: Target, theta: np.ndarray, directions: np.ndarray, codes: np.ndarray, guard: Guard) -> np.ndarray:
-    """x that maximises x·g − K(x) − penalty, within the limits of a step, by a damped Newton method."""
-    parameters = target.parameters
+def lengths(
+    target: Target, directions: np.ndarray, gradient: np.ndarray, codes: np.ndarray, guard: Guard
+) -> np.ndarray:
+    """(k,) x that maximises x·g − K(x) − penalty, within the limits of a step, by a damped Newton method.
+
+    Parameters
+    ----------
+    target : Target
+    directions : (k, P) array
+    gradient : (P,) array
+        Of L, without its ℓ1 part.
+    codes : (rows, n) array
+        Draws of the chains.
+    guard : Guard
+    """
+    parameters, g = target.parameters, directions @ gradient
     seen, known = project(parameters, codes, directions), project(parameters, guard.rows[: CHAINS // 2], directions)
-    g = directions @ (target.t - target.ridge * theta) - seen.mean(axis=1)
     t = np.hstack([seen, known])
-    share = np.repeat([0.5 / seen.shape[1], 0.5 / known.shape[1]], [seen.shape[1], known.shape[1]])
+    share = np.repeat([(1.0 - GUARD) / seen.shape[1], GUARD / known.shape[1]], [seen.shape[1], known.shape[1]])
     t -= (t @ share)[:, None]
     R = (directions * target.ridge) @ directions.T
     x, value, w = np.zeros(len(directions)), 0.0, share

@@ -18,7 +18,7 @@ import numpy as np
 
 from hbm_learn import linalg
 from hbm_learn._validation import seed_sequence
-from hbm_learn.inversion.likelihood.approach import MAX_STEPS, Guard, approach, believable, maximum
+from hbm_learn.inversion.likelihood.approach import MAX_STEPS, Guard, approach, believable, lengths, maximum
 from hbm_learn.inversion.likelihood.target import Target
 from hbm_learn.inversion.likelihood.walkers import CHAINS, GROUPS, Batch, Walkers, covariance
 from hbm_learn.inversion.result import Fit
@@ -33,6 +33,8 @@ THIN, DRAWS, BATCH = 10, 16, 256
 # Of the falling gains, see ``_average``: draws for each parameter that the start counts for, and how many times as many
 # must follow.
 GAIN, FIRST, FORGET = 2.0, 128, 4
+# A batch whose Newton decrement is as large as this, in nats, shows that the chains have left for another phase.
+LOST = 3.0
 # Data rows that stand guard: as many, or as many for each parameter.
 ROWS, ROWS_A_PARAMETER = 16_384, 4
 
@@ -88,7 +90,7 @@ def fit(
     if walkers is None:
         walkers = Walkers(target.parameters, theta, rows, seed.spawn(1)[0], n_jobs)
     theta, n_steps, arrived = approach(target, walkers, theta, guard, verbose)
-    result = _average(target, walkers, theta, max_iter, verbose)
+    result = _average(target, walkers, theta, guard, max_iter if arrived else 1, verbose)
     result = replace(result, n_iter=result.n_iter + n_steps)
     return result if arrived else replace(result, converged=False, status=_ASTRAY)
 
@@ -106,7 +108,7 @@ def _guard(
     return Guard.of(target, rows[chosen], True)
 
 
-def _average(target: Target, walkers: Walkers, theta: np.ndarray, max_iter: int, verbose: int) -> Fit:
+def _average(target: Target, walkers: Walkers, theta: np.ndarray, guard: Guard, max_iter: int, verbose: int) -> Fit:
     """θ = argmax b·θ − ½ θ'Hθ − …,   b ← b + γ (g + Hθ − b),   γ = GAIN · draws of a batch / (all draws + first).
 
     Stochastic Newton with falling gains. The first are small: a full Newton step from one batch is noise of P/draws
@@ -126,22 +128,37 @@ def _average(target: Target, walkers: Walkers, theta: np.ndarray, max_iter: int,
         batch = walkers.measure(theta, n_draws, 0, THIN)
         N += batch.n_draws
         g = target.t - batch.mean - target.ridge * theta
+        if float(g @ linalg.solve(factored, g)) > LOST and not target.lasso.any():
+            return replace(_result(target, theta, fisher, np.inf, k), converged=False, status=_ASTRAY)
         b += GAIN * batch.n_draws / (N + first) * (g + H @ theta - b)
         total += batch.n_draws / N * (batch.groups - total)
-        theta = maximum(H, b, target.lasso, theta, factored)
+        step = maximum(H, b, target.lasso, theta, factored) - theta
+        if guard.from_data and not target.lasso.any():
+            short = lengths(target, step[None], g, walkers.chains.states(), guard)[0]
+            if short < 1.0:  # F lacks what only a far phase varies in, and the step would lead there
+                step *= short
+                b = H @ (theta + step)
+        theta = theta + step
         inflation = max(_inflation(Batch(total, N), np.diag(fisher)), 1.0) * GAIN**2 / (2.0 * GAIN - 1.0)
         ratio = M * inflation / N
         if verbose:
             print(f"average {k}: {N} draws, {N / inflation:.0f} effective; Monte Carlo part {ratio:.3g}", flush=True)
         if ratio <= MONTE_CARLO and FORGET * first <= N:
             break
+    return _result(target, theta, fisher, ratio, k, inflation)
+
+
+def _result(
+    target: Target, theta: np.ndarray, fisher: np.ndarray, ratio: float, n_iter: int, inflation: float = 1.0
+) -> Fit:
+    """θ with its errors; ``ratio`` is the Monte Carlo variance over the sampling variance."""
     return target.fit(
         theta,
         fisher,
         monte_carlo=ratio if np.isfinite(ratio) else 0.0,
         converged=ratio <= MONTE_CARLO,
         status=_status(ratio, inflation),
-        n_iter=k,
+        n_iter=n_iter,
         residual=float(ratio),
     )
 

@@ -17,13 +17,17 @@ import numpy as np
 from hbm_learn._kernels.conditional import monomials
 from hbm_learn._kernels.gibbs import term_sums
 from hbm_learn._validation import seed_sequence
+from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.sampling.chains import Chains
+from hbm_learn.space import MISSING
 
 # Chains, in groups whose spread tells the Monte Carlo error.
 CHAINS, GROUPS = 8192, 32
 # A group is a block: wider blocks than a sampler's own mean fewer calls, and few enough still share every thread.
 LANES = [CHAINS // GROUPS] * GROUPS
+# Data rows taken at most.
+MAX_ROWS = 2**16
 # Entries of t held at once.
 _HELD = 2**24
 
@@ -98,6 +102,28 @@ class Walkers:
             self.chains.advance(thin)
             total += group_means(self.parameters, self.chains.states())
         return Batch(total / n_draws, n_draws * CHAINS)
+
+
+def data_rows(samples: Samples, random_state: Any = None) -> np.ndarray | None:
+    """(R, n) codes of rows without missing cells, each as often as its weight wants; None if there are none.
+
+    Parameters
+    ----------
+    samples : Samples
+        On finite variables.
+    random_state : None, int, SeedSequence, Generator or RandomState
+        Draws the rows, where there are weights or more than ``MAX_ROWS`` of them.
+    """
+    codes = np.concatenate([block for block, _ in samples.blocks()])
+    complete = np.flatnonzero(~(codes == MISSING).any(axis=1))
+    w = None if samples.weights is None else samples.weights[complete]
+    if not len(complete) or (w is not None and not w.any()):
+        return None
+    if w is None and len(complete) <= MAX_ROWS:
+        return codes[complete]
+    rng = np.random.default_rng(seed_sequence(random_state))
+    p = None if w is None else w / w.sum()
+    return codes[complete[rng.choice(len(complete), MAX_ROWS, p=p)]]
 
 
 def group_means(parameters: Parameters, codes: np.ndarray) -> np.ndarray:
