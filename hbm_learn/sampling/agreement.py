@@ -1,0 +1,153 @@
+"""Do chains agree, with one another and with chains from far away? Asked whenever there are chains, without ArviZ.
+
+    split R-hat of each chain's halves;   nested R-hat, √(1 + B/W), of the chains against chains from far states
+
+of every column φ_c, of S = Σ_c (φ_c − mean)/sd, and of the energy. Chains that all start alike may all miss a phase:
+others start far from there (``far_states``) and must come to the same, unless the phase that holds them has no weight:
+
+    ln Z_B ≈ ln Z_0 − ln ⟨w⟩ over annealing back to α = 0 of the chains in B  (Jarzynski; never too small on average)
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+from sklearn.exceptions import ConvergenceWarning
+
+from hbm_learn.model import BoltzmannMachine
+from hbm_learn.sampling import ais
+from hbm_learn.sampling.chains import Chains, far_states, widths
+from hbm_learn.sampling.diagnostics import AGREEMENT, nested_r_hat, split_r_hat, traces
+
+# Split R-hat at which to warn. A chain whose halves hold five effective draws reaches it; see tests/test_agreement.py
+# for how rarely chains of healthy models do.
+DISAGREEMENT = 1.1
+# Chains, draws of each, and sweeps over which these spread, from which R-hat is computed. Over fewer sweeps a chain
+# need not forget its start, and many chains can still be right together: far states are for that.
+MIN_CHAINS, MIN_DRAWS, MIN_SWEEPS = 4, 20, 400
+# Draws kept of the second half of the burn-in, and of the rest.
+BURNT, KEPT = 32, 64
+# Populations differ if chance makes them so less often than this, and their R-hat is above the limit.
+CHANCE = 1e-5
+# Chains from far states, and sweeps before they are looked at, at least.
+FAR_CHAINS, FAR_SWEEPS = 48, 500
+# A phase of less than this weight is not worth a word.
+LEAST_WEIGHT = 1e-3
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Whether chains agree.
+
+    Attributes
+    ----------
+    r_hat : float
+        The largest split R-hat; NaN with too few chains or draws.
+    far_r_hat : float
+        The largest nested R-hat against chains from far states that differs beyond chance; 1 if none does.
+    """
+
+    r_hat: float
+    far_r_hat: float = 1.0
+
+    @property
+    def agree(self) -> bool:
+        """Neither is above its limit."""
+        return not (self.r_hat > DISAGREEMENT or self.far_r_hat > AGREEMENT)
+
+    def sentence(self, remedy: str) -> str:
+        """What to tell a user whose chains disagree."""
+        if self.r_hat > DISAGREEMENT:
+            return f"The chains disagree: R-hat reaches {self.r_hat:.2f} (limit {DISAGREEMENT}); {remedy}."
+        return (
+            f"Chains from far states do not come to where these are (R-hat {self.far_r_hat:.2f}, limit {AGREEMENT}): "
+            f"the model has a second phase, and the share of each phase is not known; {remedy}."
+        )
+
+    def warn(self, remedy: str) -> None:
+        """A ConvergenceWarning if they do not agree."""
+        if not self.agree:
+            warnings.warn(self.sentence(remedy), ConvergenceWarning, stacklevel=4)
+
+
+def traced(model: BoltzmannMachine, draws: np.ndarray) -> np.ndarray:
+    """(n_draws, n_chains, N + 2) columns φ, H and S of (n_draws, n_chains, n) codes."""
+    found = traces(model, draws)
+    columns = found[:, :, :-1]
+    scale = columns.std(axis=(0, 1))
+    total = columns @ np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 1e-12)
+    return np.concatenate([found, total[:, :, None]], axis=2)
+
+
+def strided(draws: np.ndarray, most: int = KEPT) -> np.ndarray:
+    """At most about so many of the draws, evenly spread."""
+    return draws[:: max(1, len(draws) // most)]
+
+
+def burn_in(chains: Chains, n_sweeps: int) -> np.ndarray:
+    """Burn chains in, and return some (n_draws, n_chains, n) draws of the second half of it."""
+    n_draws = min(BURNT, n_sweeps // 2)
+    thin = n_sweeps // 2 // n_draws if n_draws else 1
+    chains.advance(n_sweeps - n_draws * thin)
+    return chains.draw(n_draws, thin)
+
+
+def compare(model: BoltzmannMachine, draws: np.ndarray, n_sweeps: int, far: np.ndarray | None = None) -> Agreement:
+    """Agreement of (n_draws, n_chains, n) draws over n_sweeps, and with (n_draws, n_far, n) draws from far states."""
+    n_draws, n_chains = draws.shape[:2]
+    r_hat = np.nan
+    if n_chains >= MIN_CHAINS and n_draws >= MIN_DRAWS and n_sweeps >= MIN_SWEEPS:
+        r_hat = float(split_r_hat(traced(model, draws)).max())
+    if far is None or n_chains < MIN_CHAINS:
+        return Agreement(r_hat)
+    both = np.concatenate([strided(draws, len(far))[: len(far)], far[: len(strided(draws, len(far)))]], axis=1)
+    kind = np.repeat([0, 1], [n_chains, far.shape[1]])
+    looks = traced(model, both)
+    if n_chains < 4 * MIN_CHAINS:  # too few to compare every column
+        looks = looks[:, :, -2:]
+    nested = nested_r_hat(looks, kind)
+    return Agreement(r_hat, float(np.max(nested, where=_apart(looks, kind), initial=1.0)))
+
+
+def of_chains(
+    chains: Chains, draws: np.ndarray, n_sweeps: int, burn_in: int, seed: np.random.SeedSequence
+) -> Agreement:
+    """Agreement of Gibbs chains, which have made these draws, with one another and with chains from far states.
+
+    Parameters
+    ----------
+    chains : Chains
+        Where they stand now: they are annealed away, if the weight of another phase is asked for.
+    draws : (n_draws, n_chains, n) array
+        Codes.
+    n_sweeps : int
+        Over which the draws spread.
+    burn_in : int
+        Sweeps that chains from far states are given, if more than FAR_SWEEPS.
+    seed : SeedSequence
+        Of these chains.
+    """
+    model = chains.model
+    if chains.n_chains < MIN_CHAINS:
+        return Agreement(np.nan)
+    starts = far_states(model.space, FAR_CHAINS, np.random.default_rng(seed.spawn(1)[0]))
+    far = Chains(model, widths(FAR_CHAINS), seed, starts, chains.n_jobs)
+    far.advance(max(burn_in, FAR_SWEEPS))
+    found = compare(model, draws, n_sweeps, far.draw(min(len(draws), BURNT), 5))
+    if found.far_r_hat > AGREEMENT:
+        near, other = ais.log_back(model, chains), ais.log_back(model, far, 3)
+        if other[0] - near[0] < np.log(LEAST_WEIGHT):
+            return Agreement(found.r_hat)
+    return found
+
+
+def _apart(looks: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """(k,) whether the means of the two populations differ beyond chance, by the spread of the means of chains."""
+    one, two = (looks[:, kind == each].mean(axis=0) for each in (0, 1))
+    error = np.sqrt(one.var(axis=0, ddof=1) / len(one) + two.var(axis=0, ddof=1) / len(two))
+    gap = np.abs(one.mean(axis=0) - two.mean(axis=0))
+    limit = student.isf(CHANCE / (2 * looks.shape[2]), min(len(one), len(two)) - 1)
+    return gap > limit * error + 1e-12 * (np.abs(one.mean(axis=0)) + np.abs(two.mean(axis=0)))
