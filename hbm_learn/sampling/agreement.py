@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.sampling import ais
-from hbm_learn.sampling.chains import Chains, far_states, widths
+from hbm_learn.sampling.chains import FAR_KINDS, Chains, far_states, widths
 from hbm_learn.sampling.diagnostics import AGREEMENT, nested_r_hat, split_r_hat, traces
 
 # Split R-hat at which to warn. A chain whose halves hold five effective draws reaches it; see tests/test_agreement.py
@@ -47,7 +47,7 @@ class Agreement:
     r_hat : float
         The largest split R-hat; NaN with too few chains or draws.
     far_r_hat : float
-        The largest nested R-hat against chains from far states that differs beyond chance; 1 if none does.
+        The largest nested R-hat against chains from one kind of far states that differ beyond chance; 1 if none do.
     """
 
     r_hat: float
@@ -103,13 +103,17 @@ def compare(model: BoltzmannMachine, draws: np.ndarray, n_sweeps: int, far: np.n
         r_hat = float(split_r_hat(traced(model, draws)).max())
     if far is None or n_chains < MIN_CHAINS:
         return Agreement(r_hat)
-    both = np.concatenate([strided(draws, len(far))[: len(far)], far[: len(strided(draws, len(far)))]], axis=1)
-    kind = np.repeat([0, 1], [n_chains, far.shape[1]])
-    looks = traced(model, both)
+    n = min(n_draws, len(far))
+    looks = traced(model, np.concatenate([strided(draws, n)[:n], far[:n]], axis=1))
     if n_chains < 4 * MIN_CHAINS:  # too few to compare every column
         looks = looks[:, :, -2:]
-    nested = nested_r_hat(looks, kind)
-    return Agreement(r_hat, float(np.max(nested, where=_apart(looks, kind), initial=1.0)))
+    one, others = looks[:, :n_chains], looks[:, n_chains:]
+    worst = 1.0
+    for k in range(FAR_KINDS):
+        two = others[:, k::FAR_KINDS]
+        nested = nested_r_hat(np.concatenate([one, two], axis=1), np.repeat([0, 1], [n_chains, two.shape[1]]))
+        worst = max(worst, float(np.max(nested, where=_apart(one, two), initial=1.0)))
+    return Agreement(r_hat, worst)
 
 
 def of_chains(
@@ -138,16 +142,16 @@ def of_chains(
     far.advance(max(burn_in, FAR_SWEEPS))
     found = compare(model, draws, n_sweeps, far.draw(min(len(draws), BURNT), 5))
     if found.far_r_hat > AGREEMENT:
-        near, other = ais.log_back(model, chains), ais.log_back(model, far, 3)
+        near, other = ais.log_back(model, chains), ais.log_back(model, far, FAR_KINDS)
         if other[0] - near[0] < np.log(LEAST_WEIGHT):
             return Agreement(found.r_hat)
     return found
 
 
-def _apart(looks: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """(k,) whether the means of the two populations differ beyond chance, by the spread of the means of chains."""
-    one, two = (looks[:, kind == each].mean(axis=0) for each in (0, 1))
+def _apart(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """(k,) whether the means of two populations differ beyond chance, by the spread of the means of their chains."""
+    one, two = one.mean(axis=0), two.mean(axis=0)
     error = np.sqrt(one.var(axis=0, ddof=1) / len(one) + two.var(axis=0, ddof=1) / len(two))
     gap = np.abs(one.mean(axis=0) - two.mean(axis=0))
-    limit = student.isf(CHANCE / (2 * looks.shape[2]), min(len(one), len(two)) - 1)
+    limit = student.isf(CHANCE / (2 * FAR_KINDS * one.shape[1]), min(len(one), len(two)) - 1)
     return gap > limit * error + 1e-12 * (np.abs(one.mean(axis=0)) + np.abs(two.mean(axis=0)))

@@ -25,7 +25,7 @@ from hbm_learn import gaussian
 from hbm_learn._kernels import gibbs as kernels
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.sampling.chains import Block, Chains, far_states, widths
+from hbm_learn.sampling.chains import FAR_KINDS, Block, Chains, far_states, widths
 
 # Chains from far states, sweeps before they are annealed back, and steps on the way.
 FAR_CHAINS, FAR_SWEEPS, FAR_STEPS = 48, 300, 1000
@@ -97,7 +97,7 @@ def log_far(model: BoltzmannMachine, seed: np.random.SeedSequence, n_jobs: int |
     starts = far_states(model.space, FAR_CHAINS, np.random.default_rng(seed.spawn(1)[0]))
     chains = Chains(model, widths(FAR_CHAINS), seed, starts, n_jobs)
     chains.advance(FAR_SWEEPS)
-    return log_back(model, chains, 3)
+    return log_back(model, chains, FAR_KINDS)
 
 
 def log_back(model: BoltzmannMachine, chains: Chains, n_kinds: int = 1) -> tuple[float, float]:

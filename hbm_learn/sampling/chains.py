@@ -27,6 +27,8 @@ LANES = 32
 CHUNK = 4e8
 # Entries decoded at once: their indices and values stay in the cache.
 _DECODED = 2**15
+# Kinds of far states: uniform over the values, all at the last, all at the first.
+FAR_KINDS = 3
 # Cost of one draw, for each value of a site, in units of one factor of one coupling.
 _DRAW_COST = {kernels.BINARY: 20, kernels.FINITE: 20, kernels.INTERVAL: 200}
 
@@ -169,7 +171,7 @@ def far_states(space: Space, n_states: int, rng: np.random.Generator) -> np.ndar
     for i, (alphabet, q) in enumerate(zip(space.alphabets, space.sizes)):
         low, high = (0, q - 1) if q else alphabet.bounds
         out[:, i] = rng.integers(q, size=n_states) if q else rng.uniform(low, high, n_states)
-        out[1::3, i], out[2::3, i] = high, low
+        out[1::FAR_KINDS, i], out[2::FAR_KINDS, i] = high, low
     return out
 
 

@@ -120,7 +120,8 @@ def split_r_hat(draws: np.ndarray) -> np.ndarray:
     between = halves.mean(axis=0).var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         r_hat = np.sqrt((N - 1) / N + between / W)
-    return np.where(between == 0, 1.0, r_hat)
+    rounding = 1e-24 * (halves**2).mean(axis=(0, 1))  # the energy of one state, summed in different orders
+    return np.where(rounding >= between, 1.0, r_hat)
 
 
 def nested_r_hat(draws: np.ndarray, kind: np.ndarray) -> np.ndarray:
@@ -138,6 +139,6 @@ def nested_r_hat(draws: np.ndarray, kind: np.ndarray) -> np.ndarray:
     parts = [draws[:, kind == each] for each in np.unique(kind)]
     W = np.mean([part.var(axis=(0, 1)) for part in parts], axis=0)
     B = np.var([part.mean(axis=(0, 1)) for part in parts], axis=0, ddof=1)
-    tiny = 1e-12 * (W + B)  # rounding of a constant column
+    rounding = 1e-24 * (draws**2).mean(axis=(0, 1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(tiny >= B, 1.0, np.sqrt(1.0 + B / W))
+        return np.where(rounding >= B, 1.0, np.sqrt(1.0 + B / W))
