@@ -5,7 +5,7 @@
 of every column φ_c, of S = Σ_c (φ_c − mean)/sd, and of the energy. Chains that all start alike may all miss a phase:
 others start far from there (``far_states``) and must come to the same, unless the phase that holds them has no weight:
 
-    ln Z_B ≈ ln Z_0 − ln ⟨w⟩ over annealing back to α = 0 of the chains in B  (Jarzynski; never too small on average)
+    ln Z_B ≈ −⟨H⟩_B + Σ_i S_i,   S_i the entropies of single variables in B
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
 
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.sampling import ais
 from hbm_learn.sampling.chains import FAR_KINDS, Chains, far_states, widths
 from hbm_learn.sampling.diagnostics import AGREEMENT, nested_r_hat, split_r_hat, traces
 
@@ -34,8 +33,8 @@ BURNT, KEPT = 32, 64
 CHANCE = 1e-5
 # Chains from far states, and sweeps before they are looked at, at least.
 FAR_CHAINS, FAR_SWEEPS = 48, 500
-# A phase of less than this weight is not worth a word.
-LEAST_WEIGHT = 1e-3
+# A phase whose ln Z is as much lower is not worth a word.
+NEGLIGIBLE = 12.0
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,18 @@ class Agreement:
     ----------
     r_hat : float
         The largest split R-hat; NaN with too few chains or draws.
-    far_r_hat : float
-        The largest nested R-hat against chains from one kind of far states that differ beyond chance; 1 if none do.
+    far : tuple of float
+        The largest nested R-hat against chains from each kind of far states, of what differs beyond chance; 1 if
+        nothing does.
     """
 
     r_hat: float
-    far_r_hat: float = 1.0
+    far: tuple[float, ...] = ()
+
+    @property
+    def far_r_hat(self) -> float:
+        """The largest of ``far``."""
+        return max(self.far, default=1.0)
 
     @property
     def agree(self) -> bool:
@@ -108,12 +113,12 @@ def compare(model: BoltzmannMachine, draws: np.ndarray, n_sweeps: int, far: np.n
     if n_chains < 4 * MIN_CHAINS:  # too few to compare every column
         looks = looks[:, :, -2:]
     one, others = looks[:, :n_chains], looks[:, n_chains:]
-    worst = 1.0
+    found = np.ones(FAR_KINDS)
     for k in range(FAR_KINDS):
         two = others[:, k::FAR_KINDS]
         nested = nested_r_hat(np.concatenate([one, two], axis=1), np.repeat([0, 1], [n_chains, two.shape[1]]))
-        worst = max(worst, float(np.max(nested, where=_apart(one, two), initial=1.0)))
-    return Agreement(r_hat, worst)
+        found[k] = np.max(nested, where=_apart(one, two), initial=1.0)
+    return Agreement(r_hat, tuple(found.tolist()))
 
 
 def of_chains(
@@ -124,7 +129,6 @@ def of_chains(
     Parameters
     ----------
     chains : Chains
-        Where they stand now: they are annealed away, if the weight of another phase is asked for.
     draws : (n_draws, n_chains, n) array
         Codes.
     n_sweeps : int
@@ -140,12 +144,30 @@ def of_chains(
     starts = far_states(model.space, FAR_CHAINS, np.random.default_rng(seed.spawn(1)[0]))
     far = Chains(model, widths(FAR_CHAINS), seed, starts, chains.n_jobs)
     far.advance(max(burn_in, FAR_SWEEPS))
-    found = compare(model, draws, n_sweeps, far.draw(min(len(draws), BURNT), 5))
+    others = far.draw(min(len(draws), BURNT), 5)
+    found = compare(model, draws, n_sweeps, others)
     if found.far_r_hat > AGREEMENT:
-        near, other = ais.log_back(model, chains), ais.log_back(model, far, FAR_KINDS)
-        if other[0] - near[0] < np.log(LEAST_WEIGHT):
-            return Agreement(found.r_hat)
+        near = _log_weight(model, draws)
+        heavy = [_log_weight(model, others[:, k::FAR_KINDS]) > near - NEGLIGIBLE for k in range(FAR_KINDS)]
+        return Agreement(found.r_hat, tuple(np.where(heavy, found.far, 1.0).tolist()))
     return found
+
+
+def _log_weight(model: BoltzmannMachine, draws: np.ndarray) -> float:
+    """−⟨H⟩ + Σ_i S_i over the draws: ln Z of the phase they are in, but for what correlations take from the entropy.
+
+    The largest over chains, so that chains in a phase of no weight do not hide those in another.
+    """
+    H = model.energy_of_codes(draws.reshape(-1, draws.shape[2])).reshape(draws.shape[:2])
+    entropy = np.zeros(draws.shape[1])
+    for i, q in enumerate(model.space.sizes.tolist()):
+        x = draws[:, :, i]
+        if q:
+            p = np.stack([(x == value).mean(axis=0) for value in range(q)])
+            entropy -= (p * np.log(np.maximum(p, 1e-300))).sum(axis=0)
+        else:
+            entropy += 0.5 * np.log(2 * np.pi * np.e * np.maximum(x.var(axis=0), 1e-300))
+    return float(np.max(entropy - H.mean(axis=0)))
 
 
 def _apart(one: np.ndarray, two: np.ndarray) -> np.ndarray:

@@ -97,16 +97,9 @@ def log_far(model: BoltzmannMachine, seed: np.random.SeedSequence, n_jobs: int |
     starts = far_states(model.space, FAR_CHAINS, np.random.default_rng(seed.spawn(1)[0]))
     chains = Chains(model, widths(FAR_CHAINS), seed, starts, n_jobs)
     chains.advance(FAR_SWEEPS)
-    return log_back(model, chains, FAR_KINDS)
-
-
-def log_back(model: BoltzmannMachine, chains: Chains, n_kinds: int = 1) -> tuple[float, float]:
-    """ln Z_0 − ln ⟨w⟩ and its error, of chains that stand at draws from α = 1: of chains 0, n_kinds, …, of chains 1,
-    n_kinds + 1, … and so on, the largest."""
     log_w = anneal(chains, FAR_STEPS, back=True)
-    found = [_log_mean(log_w[k::n_kinds]) for k in range(n_kinds)]
-    log_z, error = max((-mean, error) for mean, error in found)
-    return log_independent(model) + log_z, error
+    found = [_log_mean(log_w[k::FAR_KINDS]) for k in range(FAR_KINDS)]
+    return max((log_independent(model) - mean, error) for mean, error in found)
 
 
 def anneal(chains: Chains, n_steps: int, back: bool = False) -> np.ndarray:
