@@ -16,7 +16,7 @@ from hbm_learn.assessment.tests import Tests
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import like_input
-from hbm_learn.inference.log_partition import log_partition
+from hbm_learn.inference.log_partition import log_partition_and_error
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.sampling import sample
@@ -152,7 +152,7 @@ class FittedMachine:
         """
         return float(np.mean(self.score_samples(X)))
 
-    def log_likelihood(self, X: Any, method: str = "auto") -> float:
+    def log_likelihood(self, X: Any, method: str = "auto", return_error: bool = False) -> Any:
         """Mean ln P(x), in nats.
 
         Parameters
@@ -162,10 +162,18 @@ class FittedMachine:
         method : {"auto", "exact", "dc", "ais"}, default="auto"
             Where ln Z comes from: enumeration, mean field, or annealed importance sampling. "auto" is exact up to 2**24
             states, and "ais" beyond.
+        return_error : bool, default=False
+            Also return the Monte Carlo standard error, that of ln Z: 0 if it is exact, NaN by "dc".
+
+        Returns
+        -------
+        float, or (float, float)
+            The mean, and its error if asked for.
         """
         codes = self._codes(X)
-        log_z = log_partition(self.model_, method, self.random_state)
-        return float(np.mean(-self.model_.energy_of_codes(codes)) - log_z)
+        log_z, error = log_partition_and_error(self.model_, method, self.random_state)
+        mean = float(np.mean(-self.model_.energy_of_codes(codes)) - log_z)
+        return (mean, error) if return_error else mean
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """(n_samples, n) samples of the fitted model, labels where columns are nominal.

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from oracle import DOSE, REGION, SPACES, Spec, exponents, random_mixed
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
 
 from hbm_learn import BoltzmannMachine, Interval, Nominal
 from hbm_learn.sampling import METHODS, chains, sample
@@ -256,7 +257,8 @@ def test_tempering_is_right_where_gibbs_is_stuck():
     oracle = Oracle(model)
     X = sample(model, N_SAMPLES, "tempering", random_state=7, n_chains=100, burn_in=100, thin=30)
     assert battery(X, oracle) > ALARM
-    stuck = sample(model, N_SAMPLES, "gibbs", random_state=7, initial=[1, 1, -1, -1], **OPTIONS["gibbs"])
+    with pytest.warns(ConvergenceWarning, match="second phase"):
+        stuck = sample(model, N_SAMPLES, "gibbs", random_state=7, initial=[1, 1, -1, -1], **OPTIONS["gibbs"])
     assert battery(stuck, oracle) < ALARM
 
 
@@ -563,7 +565,8 @@ def test_diagnostics_of_chains_that_mix(method, alphabet):
 def test_diagnostics_of_chains_that_do_not_mix():
     model = ferromagnet(J=0.3)
     starts = np.where(np.arange(8) % 2, 1, -1)[:, None] * np.ones(20)
-    found = sample(model, 800, random_state=0, n_chains=8, initial=starts, return_diagnostics=True)[1]
+    with pytest.warns(ConvergenceWarning, match="The chains disagree"):
+        found = sample(model, 800, random_state=0, n_chains=8, initial=starts, return_diagnostics=True)[1]
     assert found.r_hat.min() > 1.5
     assert found.ess_bulk.max() < 100
     assert "disagree" in found.status

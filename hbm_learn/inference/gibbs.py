@@ -18,7 +18,7 @@ from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.inference.exact import exact
 from hbm_learn.inference.result import InferenceResult, is_plain
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.sampling import ais
+from hbm_learn.sampling import agreement, ais
 from hbm_learn.sampling.chains import Chains, widths
 from hbm_learn.sampling.diagnostics import R_HAT_LIMIT, split_r_hat, traces
 from hbm_learn.space import Space
@@ -26,6 +26,7 @@ from hbm_learn.space import Space
 MAX_BYTES = 2**32
 # Independent groups of chains, from whose spread the standard errors come (which are then good to 1/√(2·32) = 13 %).
 GROUPS = 32
+REMEDY = "raise burn_in, thin or n_samples, or sample with tempering"
 # Weights of annealed importance sampling with a smaller effective number than this do not carry ln Z.
 MIN_WEIGHTS = 10
 
@@ -43,7 +44,9 @@ def gibbs(
     """Moments and ln Z from Gibbs chains; a "real" model takes its closed form.
 
     Chains start from draws without couplings, are annealed to the model (which gives ln Z), burn in, and are averaged.
-    ``residual`` is the largest split R-hat − 1 of the variables and of H(x); converged if it is at most 0.01.
+    ``residual`` is the largest split R-hat − 1 of the variables and of H(x); converged if it is at most 0.01, and
+    chains from far states come to the same. A ConvergenceWarning says if chains disagree beyond what few draws explain
+    (split R-hat above 1.1, or another phase far away), or if annealing has missed a part of Z.
 
     Parameters
     ----------
@@ -68,7 +71,8 @@ def gibbs(
     n_draws = -(-n_samples // n_chains)
     _check_memory(model.n_columns, n_draws * n_chains)
 
-    chains = Chains(model, widths(n_chains), seed_sequence(random_state), n_jobs=n_jobs)
+    seed = seed_sequence(random_state)
+    chains = Chains(model, widths(n_chains), seed, n_jobs=n_jobs)
     log_w = ais.anneal(chains, n_steps)
     chains.advance(burn_in)
     draws = chains.draw(n_draws, thin)
@@ -81,8 +85,11 @@ def gibbs(
         m, chi = means, covariances
         if not is_plain(model.space):
             m, m_error, chi, chi_error = _moments(_numbers(model.space, draws))
+    found = agreement.of_chains(chains, agreement.strided(draws), n_draws * thin, burn_in, seed.spawn(1)[0])
+    found.warn(REMEDY)
     log_z, log_z_error = ais.estimate(model, log_w)
-    converged, status = _verdict(residual, log_w, log_z_error)
+    log_z_error = ais.with_missed(log_z, log_z_error, ais.log_far(model, seed.spawn(1)[0], n_jobs))
+    converged, status = _verdict(residual, log_w, log_z_error, found)
     return InferenceResult(
         method="gibbs",
         m=m,
@@ -156,13 +163,14 @@ def _probabilities(space: Space, draws: np.ndarray) -> list[np.ndarray | None]:
     ]
 
 
-def _verdict(residual: float, log_w: np.ndarray, log_z_error: float) -> tuple[bool, str]:
+def _verdict(residual: float, log_w: np.ndarray, log_z_error: float, found: agreement.Agreement) -> tuple[bool, str]:
     w = np.exp(log_w - log_w.max())
     carried = w.sum() ** 2 / (w**2).sum()
     error = f"ln Z ± {log_z_error:.2g}"
     if not residual <= R_HAT_LIMIT - 1.0:
-        advice = "raise burn_in, thin or n_samples, or sample with tempering"
-        return False, f"the chains disagree: R-hat reaches {1 + residual:.4f} (limit {R_HAT_LIMIT}); {advice}; {error}."
+        return False, f"the chains disagree: R-hat reaches {1 + residual:.4f} (limit {R_HAT_LIMIT}); {REMEDY}; {error}."
+    if not found.agree:
+        return False, f"{found.sentence(REMEDY)[:-1]}; {error}."
     if carried < min(MIN_WEIGHTS, len(w) / 2):
         return False, f"ln Z rests on {carried:.1f} of {len(w)} chains ({error}); raise n_steps or n_chains."
     return True, f"converged: R-hat is at most {1 + residual:.4f} (limit {R_HAT_LIMIT}); {error}."

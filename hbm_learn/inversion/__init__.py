@@ -193,6 +193,10 @@ def fit(
     consumes, prepare = METHODS[name]
     method = prepare(moments if consumes == "moments" else samples, parameters, n_jobs)
     given = {key: value for key, value in options.items() if value is not None}
+    if name == "likelihood" and samples is not None and not moments.space.enumerable(MAX_LIKELIHOOD_STATES):
+        from hbm_learn.inversion.likelihood.walkers import data_rows
+
+        given["rows"] = data_rows(samples, given.get("random_state"))
     first = parameters.pack(start.model)
     if isinstance(alpha, str):
         result = _learnt(method, first, start.alpha, moments.n_samples, l1_ratio, given)

@@ -27,6 +27,8 @@ LANES = 32
 CHUNK = 4e8
 # Entries decoded at once: their indices and values stay in the cache.
 _DECODED = 2**15
+# Kinds of far states: uniform over the values, all at the last, all at the first.
+FAR_KINDS = 3
 # Cost of one draw, for each value of a site, in units of one factor of one coupling.
 _DRAW_COST = {kernels.BINARY: 20, kernels.FINITE: 20, kernels.INTERVAL: 200}
 
@@ -143,13 +145,34 @@ class Chains:
 
     def drive(self, steps: list[Callable[[int, int], None]], n_sweeps: int) -> None:
         """step(start, stop) of each step, over consecutive pieces of range(n_sweeps) short enough to be interrupted."""
-        values = np.maximum(self.model.space.sizes, 1)
-        costs = [_DRAW_COST[kind] for kind in self.sites.kind.tolist()]
-        per_lane = len(self.sites.others) + float(values @ costs)
+        per_lane = _sweep_cost(self.model.space, self.sites)
         piece = max(1, int(CHUNK / (per_lane * max(block.X.shape[1] for block in self.blocks))))
         for start in range(0, n_sweeps, piece):
             stop = min(start + piece, n_sweeps)
             in_threads(call, [partial(step, start, stop) for step in steps], self.n_jobs)
+
+
+def _sweep_cost(space: Space, sites: kernels.Sites) -> float:
+    values = np.maximum(space.sizes, 1)
+    return len(sites.others) + float(values @ [_DRAW_COST[kind] for kind in sites.kind.tolist()])
+
+
+def sweep_cost(model: BoltzmannMachine) -> float:
+    """Elementary operations, a fraction of a nanosecond each, of one sweep of one chain."""
+    return _sweep_cost(model.space, pack_sites(model))
+
+
+def far_states(space: Space, n_states: int, rng: np.random.Generator) -> np.ndarray:
+    """(n_states, n) codes far from where chains start: uniform over the values, all at the last, all at the first.
+
+    In turn, so that any few in a row have all three. Continuous variables take values between their bounds.
+    """
+    out = np.empty((n_states, space.n_features), dtype=np.uint8 if space.is_finite else np.float64)
+    for i, (alphabet, q) in enumerate(zip(space.alphabets, space.sizes)):
+        low, high = (0, q - 1) if q else alphabet.bounds
+        out[:, i] = rng.integers(q, size=n_states) if q else rng.uniform(low, high, n_states)
+        out[1::FAR_KINDS, i], out[2::FAR_KINDS, i] = high, low
+    return out
 
 
 def empty_draws(n_draws: int, n_chains: int, space: Space) -> np.ndarray:

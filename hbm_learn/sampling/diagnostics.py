@@ -10,6 +10,8 @@ import numpy as np
 from hbm_learn.model import BoltzmannMachine
 
 R_HAT_LIMIT = 1.01
+# Nested R-hat up to which chains from different starts count as one population.
+AGREEMENT = 1.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,4 +120,25 @@ def split_r_hat(draws: np.ndarray) -> np.ndarray:
     between = halves.mean(axis=0).var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         r_hat = np.sqrt((N - 1) / N + between / W)
-    return np.where(between == 0, 1.0, r_hat)
+    rounding = 1e-24 * (halves**2).mean(axis=(0, 1))  # the energy of one state, summed in different orders
+    return np.where(rounding >= between, 1.0, r_hat)
+
+
+def nested_r_hat(draws: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """√(1 + B/W) of populations of chains, for (n_draws, n_chains, k) draws; shape (k,).
+
+    W is the mean variance within a population, B the variance of their means (Margossian et al. 2024): many short
+    chains need not forget each its own start, if populations from different starts have come to the same.
+
+    Parameters
+    ----------
+    draws : (n_draws, n_chains, k) array
+    kind : (n_chains,) array
+        The population of each chain.
+    """
+    parts = [draws[:, kind == each] for each in np.unique(kind)]
+    W = np.mean([part.var(axis=(0, 1)) for part in parts], axis=0)
+    B = np.var([part.mean(axis=(0, 1)) for part in parts], axis=0, ddof=1)
+    rounding = 1e-24 * (draws**2).mean(axis=(0, 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(rounding >= B, 1.0, np.sqrt(1.0 + B / W))

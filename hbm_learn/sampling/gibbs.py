@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hbm_learn import gaussian
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.sampling import diagnostics
+from hbm_learn.sampling import agreement, diagnostics
 from hbm_learn.sampling.chains import Chains, check_initial, decode, widths
+
+REMEDY = 'raise burn_in, start chains in every phase (initial=…), or use method "tempering"'
 
 
 def gibbs(
@@ -24,6 +28,9 @@ def gibbs(
     return_diagnostics: bool = False,
 ) -> Any:
     """Samples from Gibbs chains; a "real" model is sampled from its Gaussian, independently, and ignores chain options.
+
+    With four chains or more, a ConvergenceWarning says if they disagree with one another (split R-hat above 1.1) or
+    with some further chains that start far away (nested R-hat above 1.05), as where a model has two phases.
 
     Parameters
     ----------
@@ -63,7 +70,10 @@ def gibbs(
         draws = gaussian.draw(model, n_draws * n_chains, seed).reshape(n_draws, n_chains, -1)
     else:
         chains = Chains(model, widths(n_chains), seed, states, n_jobs)
-        chains.advance(burn_in)
+        early = agreement.burn_in(chains, burn_in)
         draws = chains.draw(n_draws, thin)
+        seen = np.concatenate([early, agreement.strided(draws)])
+        found = agreement.of_chains(chains, seen, burn_in // 2 + n_draws * thin, burn_in, seed.spawn(1)[0])
+        found.warn(REMEDY)
     X = decode(draws.reshape(-1, model.n_features)[:n_samples], model.space)
     return (X, diagnostics.diagnose(model, draws)) if return_diagnostics else X

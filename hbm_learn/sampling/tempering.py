@@ -19,9 +19,12 @@ from hbm_learn import gaussian
 from hbm_learn._kernels import gibbs as kernels
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.sampling import diagnostics
-from hbm_learn.sampling.chains import Block, Chains, block_states, check_initial, decode, empty_draws
+from hbm_learn.sampling import agreement, diagnostics
+from hbm_learn.sampling.chains import Block, Chains, block_states, check_initial, decode, empty_draws, far_states
 
+REMEDY = "raise n_samples, burn_in or n_replicas; where phases coexist, compare their ln Z"
+# Ladders from far states (uniform, all at the last value, all at the first), and sweeps between their draws.
+FAR_LADDERS, FAR_THIN = 3, 20
 # Rounds of the pilot that lays the ladder: sweeps double from the first to the last.
 PILOT_SWEEPS = (32, 64, 128, 256, 512)
 FIRST_REPLICAS, MIN_REPLICAS, MAX_REPLICAS = 16, 4, 128
@@ -89,6 +92,26 @@ def lay_ladder(model: BoltzmannMachine, n_replicas: int | None, seed: np.random.
     return ladder
 
 
+def _agreement(
+    model: BoltzmannMachine,
+    ladder: np.ndarray,
+    draws: np.ndarray,
+    n_sweeps: int,
+    burn_in: int,
+    seed: np.random.SeedSequence,
+    n_jobs: int | None,
+) -> agreement.Agreement:
+    """Agreement of the ladders with one another and with some whose replicas all start far away."""
+    R = len(ladder)
+    kept = agreement.strided(draws)
+    starts = far_states(model.space, FAR_LADDERS, np.random.default_rng(seed.spawn(1)[0]))
+    chains = Chains(model, [R] * FAR_LADDERS, seed, np.repeat(starts, R, axis=0), n_jobs)
+    far = Ladders(chains, ladder)
+    far.advance(max(burn_in, agreement.FAR_SWEEPS))
+    both = np.concatenate([kept, far.draw(len(kept), FAR_THIN)], axis=1)
+    return agreement.compare(model, both, n_sweeps)
+
+
 def tempering(
     model: BoltzmannMachine,
     n_samples: int,
@@ -103,6 +126,9 @@ def tempering(
     return_diagnostics: bool = False,
 ) -> Any:
     """Samples by replica exchange, for models whose Gibbs chains stay in one well.
+
+    With four ladders and twenty draws of each or more, a ConvergenceWarning says if they disagree (split R-hat above
+    1.1) with one another or with three more that start far away.
 
     Parameters
     ----------
@@ -152,6 +178,8 @@ def tempering(
         ladders = Ladders(Chains(model, [R] * n_chains, seed, starts, n_jobs), ladder)
         ladders.advance(burn_in)
         draws = ladders.draw(n_draws, thin)
+        if n_chains >= agreement.MIN_CHAINS and n_draws >= agreement.MIN_DRAWS:
+            _agreement(model, ladder, draws, n_draws * thin, burn_in, seed.spawn(1)[0], n_jobs).warn(REMEDY)
         extra = {"ladder": ladder, "swap_acceptance": 1.0 - ladders.rejection_rates}
     X = decode(draws.reshape(-1, model.n_features)[:n_samples], model.space)
     return (X, diagnostics.diagnose(model, draws, **extra)) if return_diagnostics else X

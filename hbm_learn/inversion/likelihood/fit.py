@@ -34,6 +34,7 @@ def fit(
     start: np.ndarray | None,
     prior: Prior,
     *,
+    rows: np.ndarray | None = None,
     tol: float = 1e-10,
     max_iter: int = 100,
     random_state: Any = None,
@@ -53,6 +54,8 @@ def fit(
         Where to begin, such as the closed form; independence if it is None, or better.
     prior : Prior
         α of each order, fixed; see ``prior.learn`` for empirical Bayes.
+    rows : (R, n) array or None
+        Codes of data rows, where there are chains: see ``monte_carlo.fit``.
     tol : float
         Largest entry of the (sub)gradient of L at which the fit has converged; chains stop on their own rule.
     max_iter : int
@@ -72,7 +75,7 @@ def fit(
     starts = [target.independent] + ([] if start is None else [start])
     with blas_for(len(target.t)):
         result = monte_carlo.fit(
-            target, starts, max_iter=max_iter, random_state=random_state, n_jobs=n_jobs, verbose=verbose
+            target, starts, rows=rows, max_iter=max_iter, random_state=random_state, n_jobs=n_jobs, verbose=verbose
         )
     return _if_finite(target, result)
 

@@ -1,0 +1,369 @@
+"""Does the fitted model make data like these? Samples of it against the data, in standard errors.
+
+    z_k = (⟨s_k⟩_model − ⟨s_k⟩_data) / √(σ_k²/M + error of the chains²),   s_k in the standard gauge u
+
+of means, covariances, the moments that were fitted, some of the next order that were not, and the distribution of
+S = Σ_c u_c. The conditionals of a model can be right while the whole has a second phase that the data do not have: so
+chains start at data rows, others from independent draws and from far states, and all must come to the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from hbm_learn._kernels.conditional import monomials
+from hbm_learn._validation import check_integer, seed_sequence
+from hbm_learn.data.samples import Samples
+from hbm_learn.interactions import Interactions
+from hbm_learn.model import BoltzmannMachine
+from hbm_learn.sampling.chains import Chains, far_states, sweep_cost, widths
+from hbm_learn.sampling.diagnostics import AGREEMENT, nested_r_hat
+from hbm_learn.space import MISSING, Space
+
+# Moments agree unless chance makes so large a largest |z| less often than this.
+LEVEL = 1e-3
+# A moment is compared if so many rows carry its variance: the Gaussian reference holds from about there.
+MIN_CARRIERS = 30
+# Moments of a group at most, drawn at random beyond; entries of a table of products at most; work of the chains.
+MAX_MOMENTS, MAX_ENTRIES, MAX_WORK = 4000, 2**27, 2e9
+# Sweeps between draws; bins of the histogram of S; its quantiles in the data at which tails are compared.
+THIN, BINS = 10, 40
+TAILS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """One group of moments of model and data.
+
+    Attributes
+    ----------
+    z : (k,) array
+        (model − data) in standard errors; NaN where too few rows carry a moment to say.
+    names : sequence
+        What each is: tuples of columns, or words.
+    """
+
+    z: np.ndarray
+    names: Any
+
+    @property
+    def n_compared(self) -> int:
+        """How many moments there are to judge by."""
+        return int(np.isfinite(self.z).sum())
+
+    @property
+    def largest(self) -> float:
+        """The largest |z|; 0 if there is none."""
+        return float(np.nanmax(np.abs(self.z))) if self.n_compared else 0.0
+
+    @property
+    def worst(self) -> Any:
+        """The name of the moment with the largest |z|, or None."""
+        return self.names[int(np.nanargmax(np.abs(self.z)))] if self.n_compared else None
+
+    @property
+    def chance(self) -> float:
+        """How often the largest of so many |z| would be as large by chance: min(1, k · 2Φ(−max |z|))."""
+        return min(1.0, self.n_compared * 2.0 * float(norm.sf(self.largest)))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether that is not below ``LEVEL``."""
+        return self.chance >= LEVEL
+
+
+@dataclass(frozen=True, eq=False)
+class PredictiveCheck:
+    """Samples of a fitted model against its data.
+
+    Attributes
+    ----------
+    means, covariances, fitted, unfitted, total : Compared
+        Of columns u; of pairs of them; of the means and interactions of the model; of sets one order above the
+        model's; of the mean, variance and tails of S = Σ u. A group that is too large is a random part of it.
+    r_hat : float
+        Nested R-hat of chains from data rows, from independent draws and from far states: the worst of S, the
+        energy and the columns.
+    total_r_hat, energy_r_hat : float
+        Of S and of the energy.
+    ess : float
+        Effective number of draws of S behind the model's side.
+    n_data, n_draws : float
+        Rows (Σ of their weights) and draws compared.
+    edges, data_histogram, model_histogram : (b + 1,), (b,), (b,) arrays
+        Shares of S in each bin.
+    """
+
+    means: Compared
+    covariances: Compared
+    fitted: Compared
+    unfitted: Compared
+    total: Compared
+    r_hat: float
+    total_r_hat: float
+    energy_r_hat: float
+    ess: float
+    n_data: float
+    n_draws: int
+    edges: np.ndarray
+    data_histogram: np.ndarray
+    model_histogram: np.ndarray
+
+    @property
+    def mixes(self) -> bool:
+        """Whether chains from all starts come to the same: R-hat at most 1.05."""
+        return self.r_hat <= AGREEMENT
+
+    @property
+    def agrees_fitted(self) -> bool:
+        """Whether the largest |z| of the means and fitted moments may be chance, at level 0.001."""
+        return self.means.agrees and self.fitted.agrees
+
+    @property
+    def agrees_total(self) -> bool:
+        """The same of the distribution of S."""
+        return self.total.agrees
+
+    @property
+    def agrees_unfitted(self) -> bool:
+        """The same of moments that were not fitted: where they do not, a higher order has something to say."""
+        return self.unfitted.agrees
+
+    @property
+    def message(self) -> str:
+        """A sentence or two."""
+        if not self.mixes:
+            head = f"Chains from data rows and from elsewhere disagree (R-hat {self.r_hat:.2f}): the model has phases"
+            return f"{head} that chains do not leave, and its samples cannot be judged."
+        words = {"fitted moments": self.agrees_fitted, "the distribution of Σu": self.agrees_total}
+        bad = [name for name, fine in words.items() if not fine]
+        largest = max(self.means.largest, self.fitted.largest)
+        if bad:
+            return f"Samples of the model differ from the data in {' and '.join(bad)} (largest |z| {largest:.1f})."
+        more = "" if self.agrees_unfitted else (
+            f" Moments that were not fitted differ (|z| {self.unfitted.largest:.1f}): a higher order may help."
+        )  # fmt: skip
+        return f"Samples of the model have the data's moments (largest |z| {largest:.1f}).{more}"
+
+
+def check(
+    model: BoltzmannMachine,
+    samples: Samples,
+    random_state: Any = None,
+    *,
+    n_chains: int | None = None,
+    n_sweeps: int = 400,
+    n_jobs: int | None = None,
+) -> PredictiveCheck:
+    """Sample a fitted model and compare with the data.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine
+        On finite variables.
+    samples : Samples
+        What it was fitted to; rows with missing cells are left out.
+    random_state : None, int, SeedSequence, Generator or RandomState
+    n_chains : int
+        A half starts at data rows, a quarter at independent draws, a quarter far away (uniform over the values, all at
+        the last value, all at the first). By default as many as take a fraction of a second, 128 to 2048.
+    n_sweeps : int
+        Sweeps of each chain; the first half is dropped.
+    n_jobs : int
+        Threads; None is as many as there are cores.
+    """
+    space = model.space
+    if not space.is_finite:
+        raise ValueError(f"{space} has continuous variables, which cannot be compared: give finite alphabets.")
+    n_sweeps = check_integer("n_sweeps", n_sweeps, 4 * THIN)
+    seed = seed_sequence(random_state)
+    rng = np.random.default_rng(seed.spawn(1)[0])
+    codes, w = _rows(samples)
+    if n_chains is None:
+        n_chains = int(np.clip(MAX_WORK / (n_sweeps * sweep_cost(model)), 128, 2048))
+    n_chains = check_integer("n_chains", n_chains, 16) // 4 * 4
+    starts, kind = _starts(codes, w, space, n_chains, rng)
+    chains = Chains(model, widths(n_chains), seed.spawn(1)[0], starts, n_jobs)
+    chains.advance(n_sweeps // 2)
+    draws = chains.draw(n_sweeps // 2 // THIN, THIN)
+    return _compare(model, codes, w, draws, kind, rng)
+
+
+def _rows(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, n) codes without missing cells, and their weights."""
+    blocks = list(samples.blocks())
+    codes = np.concatenate([block for block, _ in blocks])
+    w = np.ones(len(codes)) if samples.weights is None else np.asarray(samples.weights, dtype=float)
+    keep = ~(codes == MISSING).any(axis=1) & (w > 0)
+    if keep.sum() < 2:
+        raise ValueError("samples has fewer than 2 rows without missing cells: there is nothing to compare with.")
+    return codes[keep], w[keep]
+
+
+def _starts(
+    codes: np.ndarray, w: np.ndarray, space: Space, n_chains: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n_chains, n) codes, and of each chain where it starts: 0 data rows, 1 independent draws, 2 far states."""
+    kind = np.repeat([0, 1, 2], [n_chains // 2, n_chains // 4, n_chains // 4])
+    p = w / w.sum()
+    out = codes[rng.choice(len(codes), n_chains, p=p)].copy()
+    for i in range(space.n_features):
+        out[kind == 1, i] = codes[rng.choice(len(codes), n_chains // 4, p=p), i]
+    out[kind == 2] = far_states(space, n_chains // 4, rng)
+    return out, kind
+
+
+# ---------------------------------------------------------------------- comparison
+
+
+def _compare(
+    model: BoltzmannMachine, codes: np.ndarray, w: np.ndarray, draws: np.ndarray, kind: np.ndarray, rng: Any
+) -> PredictiveCheck:
+    space, M = model.space, float(w.sum())
+    frequencies = [np.bincount(x, weights=w, minlength=q) / M for x, q in zip(codes.T, space.sizes)]
+    standard = space.standard(frequencies)
+    data, drawn = standard.columns(codes), standard.columns(draws.reshape(-1, draws.shape[2]))
+    by_chain = drawn.reshape(*draws.shape[:2], -1)
+    energy = model.energy_of_codes(draws.reshape(-1, draws.shape[2])).reshape(draws.shape[:2])
+    total = by_chain.sum(axis=2)
+    r_hat = nested_r_hat(np.dstack([by_chain, total, energy]), kind)
+    # Chains from elsewhere are for R-hat: one stuck in a phase of no weight must not speak for the model.
+    here = by_chain[:, kind == 0]
+
+    def compared(sets: Interactions) -> Compared:
+        return Compared(_z(data, w, here, sets), sets.tuples)
+
+    singles = Interactions.from_blocks([np.arange(standard.n_columns)[:, None]], standard.n_columns)
+    fitted = _some(model.columns, rng)
+    pairs = fitted if set(model.columns.orders) == {2} else _random_sets(standard, 2, rng)
+    same = compared(fitted)
+    own = total[:, kind == 0]
+    edges, histograms = _histograms(data.sum(axis=1), w, own)
+    spread = own.mean(axis=0).var(ddof=1)
+    return PredictiveCheck(
+        means=compared(singles),
+        covariances=same if pairs is fitted else compared(pairs),
+        fitted=same,
+        unfitted=compared(_random_sets(standard, model.order + 1, rng)),
+        total=_total(data.sum(axis=1), w, own),
+        r_hat=float(r_hat.max()),
+        total_r_hat=float(r_hat[-2]),
+        energy_r_hat=float(r_hat[-1]),
+        ess=float(own.shape[1] * own.var() / spread) if spread > 0 else float(own.size),
+        n_data=M,
+        n_draws=own.size,
+        edges=edges,
+        data_histogram=histograms[0],
+        model_histogram=histograms[1],
+    )
+
+
+def _some(sets: Interactions, rng: np.random.Generator) -> Interactions:
+    """The sets, or a random part of each order where they are too many."""
+    blocks = []
+    for k in sets.orders:
+        block = sets.block(k)
+        if len(block) > MAX_MOMENTS:
+            block = block[np.sort(rng.choice(len(block), MAX_MOMENTS, replace=False))]
+        blocks.append(block)
+    return Interactions.from_blocks(blocks, sets.n_features)
+
+
+def _random_sets(space: Space, k: int, rng: np.random.Generator) -> Interactions:
+    """Sets of k columns of different variables: all of them, or a random part."""
+    N = space.n_columns
+    if comb(N, k) <= MAX_MOMENTS:
+        rows = np.array(list(combinations(range(N), k)), dtype=np.intp).reshape(-1, k)
+    else:
+        rows = np.unique(np.sort(rng.integers(N, size=(2 * MAX_MOMENTS, k)), axis=1), axis=0)
+    site = space.site[rows]
+    rows = rows[(np.diff(site, axis=1) > 0).all(axis=1)]
+    if len(rows) > MAX_MOMENTS:
+        rows = rows[np.sort(rng.choice(len(rows), MAX_MOMENTS, replace=False))]
+    return Interactions.from_blocks([rows] if len(rows) else [], N)
+
+
+def _z(data: np.ndarray, w: np.ndarray, drawn: np.ndarray, sets: Interactions) -> np.ndarray:
+    """(p,) z of Π_{c∈μ} u_c: data (rows, N) with weights, drawn (draws, chains, N)."""
+    p = len(sets)
+    if not p:
+        return np.zeros(0)
+    n_draws, n_chains = drawn.shape[:2]
+    sums = np.zeros((2, 3, p))  # of data and model: Σ s, Σ s², Σ s⁴ about 0
+    chain_means = np.zeros((p, n_chains), dtype=np.float32)
+    step = max(256, MAX_ENTRIES // 8 // p)
+    for lo in range(0, len(data), step):
+        s = _products(data[lo : lo + step], sets)
+        sums[0] += _power_sums(s, w[lo : lo + step])
+    for draw in drawn:
+        s = _products(draw, sets)
+        chain_means += s
+        sums[1] += _power_sums(s, np.ones(n_chains))
+    chain_means /= n_draws
+    M, N = w.sum(), n_draws * n_chains
+    mean = sums[:, 0] / np.array([[M], [N]])
+    # Under agreement both sides have one variance: pooled, it is not zero because the data never saw a rare product.
+    pooled = sums.sum(axis=0) / (M + N)
+    centre = sums[:, 0].sum(axis=0) / (M + N)
+    variance = np.maximum(pooled[1] - centre**2, 0.0)
+    fourth = np.maximum(pooled[2], variance**2)  # about 0, which for rare products is as good as about the mean
+    carriers = M * variance**2 / np.maximum(fourth, 1e-300)
+    error2 = variance / M + chain_means.var(axis=1, ddof=1, dtype=np.float64) / n_chains
+    z = (mean[1] - mean[0]) / np.sqrt(np.maximum(error2, 1e-300))
+    return np.where((carriers >= MIN_CARRIERS) & (error2 > 0), z, np.nan)
+
+
+def _products(columns: np.ndarray, sets: Interactions) -> np.ndarray:
+    """(p, rows) Π_{c∈μ} u_c."""
+    out = np.empty((len(sets), len(columns)), dtype=np.float32)
+    monomials(np.ascontiguousarray(columns.T, dtype=np.float32), sets.members, sets.indptr, out)
+    return out
+
+
+def _power_sums(s: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """(3, p) Σ w s, Σ w s², Σ w s⁴."""
+    w = w.astype(np.float32)
+    square = s * s
+    first, second = s @ w, square @ w
+    square *= square
+    return np.stack([first, second, square @ w]).astype(np.float64)
+
+
+def _total(data: np.ndarray, w: np.ndarray, drawn: np.ndarray) -> Compared:
+    """Mean, variance and tails of S: data (rows,), drawn (draws, chains)."""
+    M = w.sum()
+    order = np.argsort(data)
+    quantiles = np.interp(TAILS, np.cumsum(w[order]) / M, data[order])
+    centre = (w @ data) / M
+    names = ["mean", "variance", *(f"P(S > {cut:.3g})" for cut in quantiles)]
+    looks = [
+        lambda S: S,
+        lambda S: (S - centre) ** 2,
+        *(lambda S, cut=cut: (cut < S).astype(float) for cut in quantiles),
+    ]
+    z = np.full(len(looks), np.nan)
+    for k, look in enumerate(looks):
+        s, t = look(data), look(drawn)
+        mean, other = (w @ s) / M, t.mean()
+        variance = 0.5 * ((w @ (s - mean) ** 2) / M + t.var())
+        error2 = variance / M + t.mean(axis=0).var(ddof=1) / t.shape[1]
+        carried = variance > 0 and M * variance**2 >= MIN_CARRIERS * (w @ (s - mean) ** 4) / M
+        if carried and error2 > 0:
+            z[k] = (other - mean) / np.sqrt(error2)
+    return Compared(z, names)
+
+
+def _histograms(data: np.ndarray, w: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Edges, and the shares of data and model."""
+    low, high = min(data.min(), drawn.min()), max(data.max(), drawn.max())
+    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+    return edges, [
+        np.histogram(data, edges, weights=w)[0] / w.sum(),
+        np.histogram(drawn, edges)[0] / drawn.size,
+    ]
