@@ -26,6 +26,8 @@ from hbm_learn.sampling.chains import Chains, far_states, sweep_cost, widths
 from hbm_learn.sampling.diagnostics import AGREEMENT, nested_r_hat
 from hbm_learn.space import MISSING, Space
 
+# Models with so few states are compared with the data without samples.
+MAX_LISTED = 2**14
 # Moments agree unless chance makes so large a largest |z| less often than this.
 LEVEL = 1e-3
 # A moment is compared if so many rows carry its variance: the Gaussian reference holds from about there.
