@@ -215,7 +215,7 @@ def test_neurons_with_a_common_gain(seed):
     samples, parameters = problem(X)
     start = time.perf_counter()
     found = checked.fit_and_check(samples, parameters, Prior({2: 7500.0}), random_state=seed)
-    assert time.perf_counter() - start < 10 * once + 5
+    assert time.perf_counter() - start < 10 * once
     assert not found.first_check.mixes or not found.first_check.agrees_fitted
     assert found.fit.method == "likelihood"
     assert found.fit.converged, found.fit.status

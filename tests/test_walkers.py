@@ -93,7 +93,7 @@ def test_lengths_maximise_the_guarded_gain():
     s = [plain_statistics(parameters, c) @ d for c in (codes, rows[: walkers.CHAINS // 2])]
     centre = (1 - approach.GUARD) * s[0].mean() + approach.GUARD * s[1].mean()
 
-    def gain(x):
+    def gain(x, g=g):
         weights = [(1 - approach.GUARD), approach.GUARD]
         K = np.log(sum(w * np.exp(x * (part - centre)).mean() for w, part in zip(weights, s)))
         return x * (g @ d) - K - 0.5 * x**2 * (target.ridge * d) @ d
@@ -103,8 +103,8 @@ def test_lengths_maximise_the_guarded_gain():
     best = grid[np.argmax(values)]
     assert 0.01 < max(values) < approach.MAX_GAIN
     assert x == pytest.approx(best, rel=2e-3)
-    far = approach.lengths(target, d[None], 20 * g, codes, guard)[0]  # a gradient that would lead too far in one step
-    assert 1.5 * x < far < 10 * x
+    steep = approach.lengths(target, d[None], 20 * g, codes, guard)[0]  # this would lead too far in one step
+    assert 0.5 * approach.MAX_GAIN < gain(steep, 20 * g) <= approach.MAX_GAIN + 1e-6
 
 
 def test_a_start_in_a_false_phase_is_not_believed():
