@@ -114,6 +114,8 @@ def _exact_z(result: InversionResult, moments: Moments, table: StateTable) -> np
 
 
 def _of_largest(name: str, largest: float, n: int, what: str) -> Check:
+    if not n:
+        return Check(name, None, "unknown", "Too few rows carry the moments of the model to compare them.", True)
     chance = min(1.0, 2.0 * n * float(stats.norm.sf(largest)))
     says = f"are within {largest:.1f} standard errors of the data's"
     if chance >= LEVEL:
