@@ -8,6 +8,7 @@ from typing import Any
 from hbm_learn._validation import check_options, choose
 from hbm_learn.inference.adaptive_tap import adaptive_tap
 from hbm_learn.inference.dc import dc
+from hbm_learn.inference.dc2 import dc2
 from hbm_learn.inference.exact import exact
 from hbm_learn.inference.gibbs import gibbs
 from hbm_learn.inference.naive import naive, susp
@@ -22,6 +23,7 @@ METHODS: dict[str, Callable[..., InferenceResult]] = {
     "tap": tap,
     "adaptive-tap": adaptive_tap,
     "dc": dc,
+    "dc2": dc2,
     "gibbs": gibbs,
 }
 
@@ -33,7 +35,7 @@ def infer(model: BoltzmannMachine, method: str = "dc", **options: Any) -> Infere
     ----------
     model : BoltzmannMachine
         Of any order, on variables of any kind.
-    method : {"dc", "exact", "naive", "susp", "tap", "adaptive-tap", "gibbs"}
+    method : {"dc", "dc2", "exact", "naive", "susp", "tap", "adaptive-tap", "gibbs"}
         The diagonal-consistent mean field by default.
     **options : dict
         Of the chosen method; see its function.

@@ -126,7 +126,7 @@ def _sweep(problem: Consistency, m: np.ndarray, Lambda: np.ndarray) -> _Sweep | 
     if s is None:
         return None
     A = problem.couplings.A(m)
-    scaled = sites.scaled(A, s)
+    scaled = sites.scaled(A, s, Lambda)
     try:
         scaled_chi = np.linalg.inv(scaled)
     except np.linalg.LinAlgError:
@@ -159,7 +159,7 @@ def _damped(
         best.s,
         sites.unwhiten(best.scaled_chi, best.s),
         method="dc",
-        log_partition=naive + 0.5 * sites.trace(best.s) - 0.5 * best.log_det,
+        log_partition=naive + 0.5 * sites.trace(best.s, best.s.Lambda) - 0.5 * best.log_det,
         converged=found.residual < tol,
         n_iter=found.n_iter,
         residual=found.residual,
