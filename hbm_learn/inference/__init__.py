@@ -7,6 +7,7 @@ from typing import Any
 
 from hbm_learn._validation import check_options, choose
 from hbm_learn.inference.adaptive_tap import adaptive_tap
+from hbm_learn.inference.bethe import bethe, bethe2
 from hbm_learn.inference.dc import dc
 from hbm_learn.inference.dc2 import dc2
 from hbm_learn.inference.exact import exact
@@ -24,6 +25,8 @@ METHODS: dict[str, Callable[..., InferenceResult]] = {
     "adaptive-tap": adaptive_tap,
     "dc": dc,
     "dc2": dc2,
+    "bethe": bethe,
+    "bethe2": bethe2,
     "gibbs": gibbs,
 }
 
@@ -35,7 +38,7 @@ def infer(model: BoltzmannMachine, method: str = "dc", **options: Any) -> Infere
     ----------
     model : BoltzmannMachine
         Of any order, on variables of any kind.
-    method : {"dc", "dc2", "exact", "naive", "susp", "tap", "adaptive-tap", "gibbs"}
+    method : {"dc", "dc2", "bethe", "bethe2", "exact", "naive", "susp", "tap", "adaptive-tap", "gibbs"}
         The diagonal-consistent mean field by default.
     **options : dict
         Of the chosen method; see its function.

@@ -178,7 +178,7 @@ def times_sandwich(sites: BlockSites, s: BlockState, matrix: np.ndarray) -> np.n
     """(rows, P): what a matrix over entries of V, (rows, P), gives of V D V, in the entries of D."""
     out = np.empty_like(matrix)
     for where, V in zip(sites.where, s.V):
-        out[:, where.ravel()] = _times(matrix, where, _sandwich(V))
+        out[:, where.ravel()] = _times(matrix, where, sandwich(V))
     return out
 
 
@@ -188,8 +188,8 @@ def _times(matrix: np.ndarray, columns: np.ndarray, stack: np.ndarray) -> np.nda
     return np.swapaxes(product, 0, 1).reshape(len(matrix), -1)
 
 
-def _sandwich(V: np.ndarray) -> np.ndarray:
-    """(g, P, P): entries of a symmetric D to those of V D V."""
+def sandwich(V: np.ndarray) -> np.ndarray:
+    """(g, P, P): entries of a symmetric D to those of V D Vᵀ."""
     a, b = np.triu_indices(V.shape[-1])
     out = V[:, a][:, :, a] * V[:, b][:, :, b]
     off = a != b
