@@ -4,8 +4,8 @@
     χ = S⁻¹,   block χ_ii = V_i
 
 where b_i are the fields of the marginal p_i alone, and x^μ and C_μ the fields and covariances of the factor μ with the
-same marginals. With y^μ = b − x^μ (see ``factors``) they are the equations of "dc" with Σ_μ y^μ(m) in place of F(m), and
-with its derivative Σ_μ (V⁻¹ − C_μ⁻¹) in place of A(m). Every function of a site is matched, so that trees are
+same marginals. With y^μ = b − x^μ (see ``factors``) they are the equations of "dc" with Σ_μ y^μ(m) in place of F(m),
+and with its derivative Σ_μ (V⁻¹ − C_μ⁻¹) in place of A(m). Every function of a site is matched, so that trees are
 exact, with Λ = 0.
 """
 
@@ -44,8 +44,8 @@ class BetheConsistency:
 
         R₁ = β + Λm − ½Λ:G − Σ_μ y^μ,     R₂ = χ_ii⁻¹ − V_i⁻¹
 
-    A point is valid while S is positive definite. ``loops`` adds the field of ``LoopPoint`` to R₁; ``sparse`` says how S
-    is kept, by its size if None.
+    A point is valid while S is positive definite. ``loops`` adds the field of ``LoopPoint`` to R₁; ``sparse`` says how
+    S is kept, by its size if None.
     """
 
     def __init__(self, model: BoltzmannMachine, loops: bool = False, sparse: bool | None = None):

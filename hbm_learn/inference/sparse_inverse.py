@@ -1,8 +1,8 @@
 """The inverse of a sparse positive definite matrix on its pattern, without the rest of it.
 
 S = L D Lᵀ by SuperLU without pivoting, in an order of the rows that is found once; S⁻¹ on the pattern of L by
-Takahashi's recursion (``_kernels.takahashi``). On a square lattice of n sites that is O(n log n) numbers and O(n^1.5) flops, and
-there is no error but rounding.
+Takahashi's recursion (``_kernels.takahashi``). On a square lattice of n sites that is O(n log n) numbers and O(n^1.5)
+flops, and there is no error but rounding.
 """
 
 from __future__ import annotations
