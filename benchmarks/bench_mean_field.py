@@ -1,10 +1,11 @@
 """Which mean field is the closest where: errors of m, χ and ln Z against enumeration, by family of models and strength.
 
-    python benchmarks/bench_mean_field.py [--models 20] [--methods naive tap dc dc2 bethe]
+    python benchmarks/bench_mean_field.py [--models 20] [--methods naive tap dc dc2 bethe bethe2] [--families lattice]
+    python benchmarks/bench_mean_field.py --trust [--models 4] --strengths 0.1 0.2 0.4 0.7 1 1.5
 
 A cell is the root mean square error over all sites of all models of the family; "lost" counts models on which a method
 did not converge (its best point still counts). Fields are N(0, 0.3²); couplings N(0, 1) times β, in the dense families
-divided by n^((k − 1)/2).
+divided by n^((k − 1)/2). ``--trust`` compares the error that infer(model, "auto") estimates with the true one.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from itertools import combinations
 import numpy as np
 
 from hbm_learn import BoltzmannMachine, infer
+from hbm_learn.inference.auto import distance
 
-METHODS = ("naive", "tap", "dc", "dc2", "bethe")
+METHODS = ("naive", "tap", "dc", "dc2", "bethe", "bethe2")
 STRENGTHS = (0.2, 0.4, 0.7)
 
 
@@ -69,45 +71,72 @@ def make(family: str, strength: float, seed: int, alphabet: object = (-1, 1)) ->
     return BoltzmannMachine(rng.normal(0, 0.3, n), couplings, alphabet=alphabet)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=int, default=20)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS))
-    parser.add_argument("--strengths", nargs="+", type=float, default=list(STRENGTHS))
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
+def table(options: argparse.Namespace) -> None:
     print(
         f"{'family':30} {'β':>4} "
         + " ".join(f"{name:>22}" for name in options.methods)
         + "   (m, χ off the diagonal, ln Z)"
     )
-    for family in FAMILIES:
+    for family in options.families:
         for strength in options.strengths:
-            errors: dict[str, list[tuple[float, float, float]]] = {name: [] for name in options.methods}
-            lost = dict.fromkeys(options.methods, 0)
+            cells = [cell(family, strength, name, options) for name in options.methods]
+            print(f"{family:30} {strength:4g} " + " ".join(f"{each:>22}" for each in cells), flush=True)
+
+
+def cell(family: str, strength: float, method: str, options: argparse.Namespace) -> str:
+    """Errors of m, χ and ln Z, and how many models were lost."""
+    errors, lost = [], 0
+    for k in range(options.models):
+        model = make(family, strength, options.seed * 1000 + k)
+        exact = infer(model, "exact")
+        try:
+            found = infer(model, method)
+        except ValueError:  # not made for such models
+            return "-"
+        lost += not found.converged
+        off = ~np.eye(model.n_features, dtype=bool)
+        chi = np.nan if found.chi is None else np.mean((found.chi - exact.chi)[off] ** 2)
+        errors.append((np.mean((found.m - exact.m) ** 2), chi, (found.log_partition - exact.log_partition) ** 2))
+    m, chi, ln_z = np.sqrt(np.mean(errors, axis=0))
+    return f"{m:.1e} {chi:.1e} {ln_z:.1e}" + (f"!{lost}" if lost else "")
+
+
+def trust(options: argparse.Namespace) -> None:
+    """How the estimated error of "auto" compares with the true one."""
+    rows = []
+    for family in options.families:
+        for strength in options.strengths:
             for k in range(options.models):
                 model = make(family, strength, options.seed * 1000 + k)
-                exact = infer(model, "exact")
-                off = ~np.eye(model.n_features, dtype=bool)
-                for name in options.methods:
-                    try:
-                        found = infer(model, name)
-                    except ValueError:
-                        continue
-                    lost[name] += not found.converged
-                    chi = np.nan if found.chi is None else np.mean((found.chi - exact.chi)[off] ** 2)
-                    errors[name].append(
-                        (np.mean((found.m - exact.m) ** 2), chi, (found.log_partition - exact.log_partition) ** 2)
-                    )
-            cells = []
-            for name in options.methods:
-                if not errors[name]:
-                    cells.append(f"{'-':>22}")
-                    continue
-                m, chi, ln_z = np.sqrt(np.mean(errors[name], axis=0))
-                cells.append(f"{m:.1e} {chi:.1e} {ln_z:.1e}" + (f"!{lost[name]}" if lost[name] else ""))
-            print(f"{family:30} {strength:4g} " + " ".join(f"{cell:>22}" for cell in cells), flush=True)
+                result = infer(model, "auto", max_states=4, max_evaluations=400)
+                assert result.trust is not None
+                rows.append((result.trust.number, distance(model, result, infer(model, "exact"))))
+    estimated, true = np.array(rows).T
+    ratio = true / estimated
+    print(
+        f"{len(rows)} models: the estimate bounds the error in {np.mean(ratio <= 1):.1%}, twice the estimate in "
+        f"{np.mean(ratio <= 2):.1%}; the median of estimate/error is {np.median(1 / ratio):.1f}"
+    )
+    for low, high, verdict in ((0.0, 0.01, "good"), (0.01, 0.05, "rough"), (0.05, np.inf, "poor")):
+        mine = true[(estimated > low) & (estimated <= high)]
+        if len(mine):
+            print(
+                f"{verdict:6} {len(mine):4} models: error {np.median(mine):.1e} in the median, {mine.max():.1e} at most"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, default=20)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--strengths", nargs="+", type=float, default=list(STRENGTHS))
+    parser.add_argument("--families", default="", help="those whose name has this in it")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--trust", action="store_true")
+    options = parser.parse_args()
+    options.families = [name for name in FAMILIES if options.families in name]
+    warnings.simplefilter("ignore")
+    (trust if options.trust else table)(options)
 
 
 if __name__ == "__main__":

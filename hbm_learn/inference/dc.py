@@ -65,8 +65,9 @@ def dc(
 
     Notes
     -----
-    With one function of each variable the path arrives for generic h (docs/convergence.md). With several this is
-    unproven: no lower bound on V_i is known. ``status`` says where a path ended in either case.
+    With one function of each variable the path arrives for almost every (h, d) on any bounded alphabet
+    (docs/convergence.md). With several this is unproven: no lower bound on V_i is known. ``status`` says where a path
+    ended in either case.
 
     An evaluation costs n³ flops (one Cholesky inverse) and 2.7 n³ for its linear system. From n = 300 on that system is
     solved by GMRES, in a few dozen products of n² each. Memory is O(n²). This holds for sparse models too: χ, which the
