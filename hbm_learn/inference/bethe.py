@@ -12,7 +12,7 @@ from hbm_learn.inference.result import InferenceResult, variable_moments
 from hbm_learn.model import BoltzmannMachine
 
 # Covariances of more columns than this are not formed: they alone would be dense.
-MAX_COVARIANCES = 2000
+MAX_COVARIANCES = 1000
 
 
 def bethe(model: BoltzmannMachine, *, tol: float = 1e-10, max_evaluations: int = 5000) -> InferenceResult:
@@ -38,7 +38,7 @@ def bethe(model: BoltzmannMachine, *, tol: float = 1e-10, max_evaluations: int =
     Returns
     -------
     InferenceResult
-        ``covariances`` S⁻¹, None where there are more than 2000 columns; ``interaction_moments`` of the factors; and
+        ``covariances`` S⁻¹, None where there are more than 1000 columns; ``interaction_moments`` of the factors; and
         ``path``. ``Lambda`` is (n,) where every variable has two values, and None elsewhere.
 
     Notes
@@ -92,7 +92,7 @@ def _solve(model: BoltzmannMachine, tol: float, max_evaluations: int, loops: boo
     problem = BetheConsistency(model, loops)
     end = arrive(
         problem,
-        tol=0.01 * tol,
+        tol=0.1 * tol,
         max_evaluations=max_evaluations,
         observe=lambda point: (point.closed_form, problem.sites.size(point.s)),
     )

@@ -4,8 +4,8 @@
     dR₂ = L⁻ᵀ[Ñ dS̃ Ñᵀ + dṼ]_ii L⁻¹,     Ñ_ik = X_ii⁻¹X_ik,   X = S̃⁻¹,   dS̃ = LᵀdΛL + Σ_μ dC̃_μ⁻¹ + (deg − 1) dṼ
 
 Dense, all of it is formed. Sparse, only the same-site blocks of X are known, and R with them; products with the
-Jacobian are differences of R along a direction, in GMRES, where ∂R₁/∂β = L⁻ᵀS̃Lᵀ, which is factorised anyway, is the
-preconditioner.
+Jacobian are differences of R along a direction, in GMRES, preconditioned by ∂R₁/∂β = L⁻ᵀS̃Lᵀ, which is factorised
+anyway.
 """
 
 from __future__ import annotations
@@ -186,12 +186,30 @@ class BethePoint:
         return None if point is None else point.R
 
     def precondition(self, r: np.ndarray) -> np.ndarray:
-        """(dβ, dΛ) for (r₁, r₂): dΛ = r₂, and ∂R₁/∂β = L⁻ᵀS̃Lᵀ solved exactly."""
+        """(dβ, dΛ) for (r₁, r₂): ∂R₁/∂β = L⁻ᵀS̃Lᵀ solved exactly, and dΛ = r₂ − ½ Ñ²r₂ of neighbours (units of L).
+
+        The second halves the number of iterations. It is left out where a site has several columns.
+        """
         problem, sites, s = self.problem, self.problem.sites, self.s
         d_lambda = r[problem.n :]
+        if self._neighbours is not None:
+            V = s.V[0].ravel()
+            d_lambda = d_lambda - 0.5 * (self._neighbours @ (V * d_lambda)) / V
         rest = r[: problem.n] - sites.reaction_field(s.m, d_lambda)
         x = self.inverse.solve(sites.blocks.left(each(transpose, s.L), rest))
         return np.concatenate([sites.blocks.left(each(transpose, self.marginals.inverse), x), d_lambda])
+
+    @cached_property
+    def _neighbours(self) -> csr_array | None:
+        """Ñ_ik² of the pairs of columns in a factor, where each site has one column."""
+        if len(self.diagonal) > 1 or self.diagonal[0].shape[-1] > 1:
+            return None
+        p, diagonal = self.problem.pattern, self.diagonal[0].ravel()
+        off = np.flatnonzero(p.row != p.column)
+        pairs = np.column_stack([p.row[off], p.column[off]])
+        X = self.inverse.blocks(pairs)[:, 0, 1] if len(off) else np.zeros(0)
+        at = (p.row[off], p.column[off])
+        return csr_array(((X / diagonal[p.row[off]]) ** 2, at), shape=p.matrix.shape)
 
     @cached_property
     def d_alpha(self) -> np.ndarray:

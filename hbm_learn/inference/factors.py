@@ -15,6 +15,7 @@ from itertools import combinations, product
 
 import numpy as np
 
+from hbm_learn._kernels import tilt as kernel
 from hbm_learn.model import BoltzmannMachine
 
 _NEWTON = 200
@@ -215,36 +216,10 @@ def tilt(group: FactorGroup, log_p: list[np.ndarray], w: list[np.ndarray], alpha
     g = len(group.sites)
     base, features = alpha * group.tables, np.zeros((g, len(group.states), group.size))
     for j, part in enumerate(group.parts):
-        base = base + log_p[j][:, group.states[:, j]]
+        base += log_p[j][:, group.states[:, j]]
         features[:, :, part] = w[j][:, group.states[:, j]]
-    p, log_zeta = _weights(base, features, y)
-    for _ in range(_NEWTON):
-        mean = np.einsum("gx,gxr->gr", p, features)
-        C = np.swapaxes(p[:, :, None] * features, 1, 2) @ features - mean[:, :, None] * mean[:, None, :]
-        step = np.linalg.solve(C + 1e-14 * np.eye(group.size), mean[:, :, None])[:, :, 0]
-        decrement = np.sqrt(np.maximum(np.einsum("gr,gr->g", mean, step), 0.0))
-        length = np.where(decrement > 0.3, 1.0 / (1.0 + decrement), 1.0)
-        new = y + length[:, None] * step
-        new_p, new_zeta = _weights(base, features, new)
-        for _ in range(30):  # halve what does not go down
-            worse = ~(new_zeta <= log_zeta + 1e-12)
-            if not worse.any():
-                break
-            length[worse] *= 0.5
-            new = y + length[:, None] * step
-            new_p, new_zeta = _weights(base, features, new)
-        y, p, log_zeta = new, new_p, new_zeta
-        if decrement.max(initial=0.0) < 1e-7:  # the next would be below rounding
-            break
-    correlation = np.swapaxes(p[:, :, None] * features, 1, 2) @ features
+    y = np.array(y)
+    p, log_zeta, correlation = kernel.tilt(base, features, y, _NEWTON)
     for part in group.parts:
         correlation[:, part, part] = 0.0
     return Tilted(group, p, features, y, log_zeta, correlation)
-
-
-def _weights(base: np.ndarray, features: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    exponent = base - (features @ y[:, :, None])[:, :, 0]
-    top = exponent.max(axis=1, keepdims=True)
-    p = np.exp(exponent - top)
-    z = p.sum(axis=1, keepdims=True)
-    return p / z, (top + np.log(z))[:, 0]
