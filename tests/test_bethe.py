@@ -171,6 +171,22 @@ def test_loops_make_ln_z_stationary(kind, order):
     assert abs(slopes["bethe"] - infer(model, "bethe").probabilities[1][0]) > 1e-6
 
 
+@pytest.mark.parametrize("kind", [(-1, 1), (-1, 0, 1)], ids=str)
+def test_full_response(kind):
+    """χ = ∂m/∂h of "bethe2", by central differences of whole solutions, and closer than S⁻¹ with dense triplets."""
+    model, step = random_model(5, 3, kind, 0.4, seed=6), 1e-4
+
+    def means(h):
+        return infer(BoltzmannMachine.from_packed(h, model.columns, model.column_weights, model.d, kind), "bethe2").m
+
+    chi = np.array([(means(model.h + e) - means(model.h - e)) / (2 * step) for e in step * np.eye(5)])
+    full = infer(model, "bethe2", response="full").chi
+    np.testing.assert_allclose(full, chi, atol=1e-5)
+    exact, off = infer(model, "exact").chi, ~np.eye(5, dtype=bool)
+    consistent = infer(model, "bethe2").chi
+    assert 2 * np.abs(full - exact)[off].max() < np.abs(consistent - exact)[off].max()
+
+
 def test_recoded():
     model = random_model(5, 3, (-1, 1), 0.9, seed=3)
     for method in ("bethe", "bethe2"):
@@ -299,6 +315,8 @@ def test_large_lattice_in_little_memory():
 def test_refuses():
     with pytest.raises(ValueError, match=r"variable 0 is on .*Interval"):
         infer(BoltzmannMachine([0.1, 0.2], {(0, 1): 0.3}, alphabet=Interval(0, 1)), "bethe")
+    with pytest.raises(ValueError, match=r"takes up to 300 columns, and the model has 306"):
+        infer(lattice(18, 17, 0.1, 0), "bethe2", response="full")
     many = BoltzmannMachine(np.zeros(13), {tuple(range(13)): 0.1})
     with pytest.raises(ValueError, match=r"8\.19e[+]03 states"):
         infer(many, "bethe")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from hbm_learn._validation import choose
 from hbm_learn.inference.bethe_equations import BetheConsistency
-from hbm_learn.inference.bethe_point import BethePoint
 from hbm_learn.inference.continuation import arrive, path_table
 from hbm_learn.inference.damped import check_tolerance
 from hbm_learn.inference.result import InferenceResult, variable_moments
@@ -53,7 +55,9 @@ def bethe(model: BoltzmannMachine, *, tol: float = 1e-10, max_evaluations: int =
     return _solve(model, tol, max_evaluations, loops=False)
 
 
-def bethe2(model: BoltzmannMachine, *, tol: float = 1e-10, max_evaluations: int = 5000) -> InferenceResult:
+def bethe2(
+    model: BoltzmannMachine, *, tol: float = 1e-10, max_evaluations: int = 5000, response: str = "consistent"
+) -> InferenceResult:
     """Bethe with diagonal consistency and the field of its loops: what "dc2" is to "dc".
 
     ::
@@ -72,6 +76,10 @@ def bethe2(model: BoltzmannMachine, *, tol: float = 1e-10, max_evaluations: int 
         As for :func:`bethe`.
     max_evaluations : int
         Of the equations, those of GMRES not counted.
+    response : {"consistent", "full"}
+        What to report as covariances: S⁻¹, whose diagonal is V; or ∂m/∂h of all the equations, several times closer off
+        the diagonal at weak coupling where interactions share two variables, for N + P more evaluations. "full" takes
+        up to 300 columns.
 
     Returns
     -------
@@ -84,22 +92,29 @@ def bethe2(model: BoltzmannMachine, *, tol: float = 1e-10, max_evaluations: int 
     "bethe". Interactions of four or more that share three are not right to second order: take "dc2" there. Trees are
     exact. Arrival is not proven.
     """
-    return _solve(model, tol, max_evaluations, loops=True)
+    choose("response", response, {"full": None, "consistent": None})
+    return _solve(model, tol, max_evaluations, loops=True, full=response == "full")
 
 
-def _solve(model: BoltzmannMachine, tol: float, max_evaluations: int, loops: bool) -> InferenceResult:
+def _solve(
+    model: BoltzmannMachine, tol: float, max_evaluations: int, loops: bool, full: bool = False
+) -> InferenceResult:
     check_tolerance(tol, max_evaluations)
     problem = BetheConsistency(model, loops)
+    if full and problem.is_sparse:
+        raise ValueError(f"response='full' takes up to 300 columns, and the model has {problem.n}: use 'consistent'.")
     end = arrive(
         problem,
         tol=0.1 * tol,
         max_evaluations=max_evaluations,
         observe=lambda point: (point.closed_form, problem.sites.size(point.s)),
     )
-    point: BethePoint = end.point
+    point: Any = end.point
     probabilities = problem.probabilities(point.marginals)
     means = np.concatenate([p @ np.asarray(phi) for p, phi in zip(probabilities, model.space.functions)])
-    covariances = _covariances(model, problem, point) if problem.n <= MAX_COVARIANCES else None
+    covariances = (
+        _covariances(model, problem, point.response if full else point.chi) if problem.n <= MAX_COVARIANCES else None
+    )
     m, v, chi = variable_moments(model.space, probabilities, means, covariances, _variances(model, probabilities))
     return InferenceResult(
         method="bethe2" if loops else "bethe",
@@ -126,7 +141,7 @@ def _variances(model: BoltzmannMachine, probabilities: list[np.ndarray]) -> np.n
     return np.concatenate([p @ (np.asarray(phi) - p @ np.asarray(phi)) ** 2 for p, phi in pairs])
 
 
-def _covariances(model: BoltzmannMachine, problem: BetheConsistency, point: BethePoint) -> np.ndarray:
+def _covariances(model: BoltzmannMachine, problem: BetheConsistency, chi: np.ndarray) -> np.ndarray:
     """χ of the model's columns: φ = constant + ψB, and ψ spans all functions."""
     B = problem.coefficients(model)
-    return B.T @ (B.T @ point.chi).T
+    return B.T @ (B.T @ chi).T

@@ -280,6 +280,15 @@ class LoopPoint(BethePoint):
     def bordered(self, row: np.ndarray) -> BorderedSystem:
         return JacobianFree(self, row)
 
+    @property
+    def response(self) -> np.ndarray:
+        """∂m/∂h, every equation taking part, (N, N); by N + P differences of R and one factorisation."""
+        size, n, step = len(self.R), self.problem.n, 1e-6
+        moved = [self.moved(np.append(step * e, 0.0)) for e in np.eye(size)]
+        jacobian = np.column_stack([np.full(size, np.nan) if R is None else (R - self.R) / step for R in moved])
+        chi = self.problem.sites.blocks.left(self.s.V, np.linalg.solve(jacobian, np.eye(size, n))[:n])
+        return 0.5 * (chi + chi.T)
+
     @cached_property
     def _factor(self) -> tuple[np.ndarray, np.ndarray]:
         return lu_factor(self.jacobian)
