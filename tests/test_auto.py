@@ -61,6 +61,9 @@ def test_weak_coupling_is_trusted():
     assert result.trust.verdict == "good"
     assert "can be trusted" in result.trust.sentence
     assert distance(model, result, infer(model, "exact")) <= result.trust.number
+    opinions = [distance(model, result, infer(model, method)) for method in ("bethe", "dc")]
+    assert result.trust.number == pytest.approx(max(opinions))
+    assert max(opinions) > 2 * min(opinions)
 
 
 def test_strong_coupling_warns():

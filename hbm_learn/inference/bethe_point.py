@@ -29,6 +29,8 @@ from hbm_learn.linalg import spd_inverse
 if TYPE_CHECKING:
     from hbm_learn.inference.bethe_equations import BetheConsistency, Marginals
 
+# Of GMRES where every product is a factorisation.
+SPARSE_RTOL = 1e-3
 _STRIP = 2**22  # entries of a product held at once
 
 
@@ -127,7 +129,7 @@ class BethePoint:
 
     def bordered(self, row: np.ndarray) -> BorderedSystem:
         if self.problem.is_sparse:
-            return JacobianFree(self, row)
+            return JacobianFree(self, row, SPARSE_RTOL)
         return DenseBordered(self.jacobian, self.d_alpha, row)
 
     # ------------------------------------------------------------------ derivatives
@@ -278,7 +280,7 @@ class LoopPoint(BethePoint):
         self.R[: self.problem.n] -= self.problem.sites.blocks.left(each(transpose, self.marginals.inverse), f)
 
     def bordered(self, row: np.ndarray) -> BorderedSystem:
-        return JacobianFree(self, row)
+        return JacobianFree(self, row, SPARSE_RTOL) if self.problem.is_sparse else JacobianFree(self, row)
 
     @property
     def response(self) -> np.ndarray:

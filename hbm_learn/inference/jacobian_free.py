@@ -9,7 +9,6 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 _ITERATIONS = 100
-_RTOL = 1e-3
 _STEP = 1e-6  # of the difference: R has some 1e-13 of rounding
 
 
@@ -24,12 +23,15 @@ class MovablePoint(Protocol):
 
 
 class JacobianFree:
-    """[[∂R/∂u, ∂R/∂α], [row]]; its determinant is not known. A product costs one evaluation of R."""
+    """[[∂R/∂u, ∂R/∂α], [row]]; its determinant is not known. A product costs one evaluation of R.
+
+    Where paths turn sharply, a ``rtol`` above 1e-3 loses some.
+    """
 
     sign = 0.0
 
-    def __init__(self, point: MovablePoint, row: np.ndarray):
-        self._point, self._row, size = point, row, len(row)
+    def __init__(self, point: MovablePoint, row: np.ndarray, rtol: float = 1e-5):
+        self._point, self._row, self._rtol, size = point, row, rtol, len(row)
         self._operator = LinearOperator((size, size), matvec=self._product, dtype=np.float64)
         self._rough = LinearOperator((size, size), matvec=self._solve_roughly, dtype=np.float64)
 
@@ -71,4 +73,6 @@ class JacobianFree:
         if not rhs.any():
             return rhs
         with np.errstate(invalid="ignore"):
-            return gmres(self._operator, rhs, rtol=_RTOL, atol=0.0, restart=_ITERATIONS, maxiter=1, M=self._rough)[0]
+            return gmres(self._operator, rhs, rtol=self._rtol, atol=0.0, restart=_ITERATIONS, maxiter=1, M=self._rough)[
+                0
+            ]

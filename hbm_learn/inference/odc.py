@@ -56,7 +56,7 @@ def odc(model: BoltzmannMachine, *, tol: float = 1e-10, max_evaluations: int = 5
 
     Notes
     -----
-    At weak coupling an order closer than "dc", and no closer than "bethe2"; at moderate coupling often without a
+    At weak coupling an order closer than "dc", and as close as "bethe2"; at moderate coupling often without a
     solution: there is no reason why one should exist. An evaluation costs n³ flops; there are n(n + 1)/2 unknowns.
     """
     check_tolerance(tol, max_evaluations)

@@ -18,7 +18,7 @@ class Trust:
     ----------
     number : float
         Estimated error: root mean square, over the variables, of the probability that is in the wrong place
-        (½ Σ_x |p − q|; half the error of m on spins). For continuous variables the error of m in half-widths.
+        (``½ Σ_x |p − q|``; half the error of m on spins). For continuous variables the error of m in half-widths.
     verdict : {"exact", "good", "rough", "poor"}
         By ``number``: zero, up to 0.01, up to 0.05, beyond or not converged.
     sentence : str
