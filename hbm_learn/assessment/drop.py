@@ -14,14 +14,13 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from hbm_learn._kernels import score
 from hbm_learn.assessment.nodes import Node
 from hbm_learn.assessment.saddlepoint import SINGULAR, direction, tail
 
 # Gain of the chord step, in nats, from which the null is fitted anew.
 GAIN = 0.1
 # Entries of the arrays over rows that a block of candidates makes.
-_ENTRIES = 2**22
+_ENTRIES = 2**20
 
 
 def drop_at(node: Node, params: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +66,7 @@ def _chord_steps(
 ) -> tuple[list[int], list[np.ndarray]]:
     """Those of some terms for which one chord step is enough, and Q·gradient(θ₀) of each."""
     theta = np.stack([nulls[t][0] for t in which])
-    gradient = node.value_gradient(theta)[1] - node.ridge * theta
+    gradient = node.value_gradient(theta, with_value=False)[1] - node.ridge * theta
     steps = [_reduced(node, params[t], nulls[t][1], g) for t, g in zip(which, gradient)]
     enough = [g @ step <= GAIN for g, step in zip(gradient, steps)]
     return [t for t, good in zip(which, enough) if good], [step for step, good in zip(steps, enough) if good]
@@ -97,10 +96,7 @@ def _hessian_products(node: Node, theta: np.ndarray, D: np.ndarray) -> np.ndarra
     out = node.ridge * D
     for where in node.data.chunks():
         Phi = node.design(where)
-        h = node.fields(D, Phi)
-        product = np.empty_like(h)
-        score.covariance_products(node.fields(theta, Phi), h, node.O, node.data.weights[where], product)
-        out += node.adjoint(product, Phi)
+        out += node.adjoint(node.covariance_products(node.fields(theta, Phi), node.fields(D, Phi), where), Phi)
     return out
 
 
@@ -138,10 +134,8 @@ def _statistic(node: Node, before: np.ndarray, eta: np.ndarray, h: np.ndarray) -
     if len(h) == 1:
         z, V = tail(node, eta, h[0])
         return (z, 1) if SINGULAR * before[0] < V else (0.0, 0)
-    both, w = np.broadcast_to(eta, h.shape), node.data.weights
-    residual, product = np.empty_like(h), np.empty_like(h)
-    score.residuals(both, node.O, node.x, w, residual)
-    score.covariance_products(both, h, node.O, w, product)
+    both, every = np.broadcast_to(eta, h.shape), slice(0, len(node.data.weights))
+    residual, product = node.residuals(both, every)[0], node.covariance_products(both, h, every)
     S, V = np.einsum("dor,dor->d", residual, h), np.einsum("dor,eor->de", product, h)
     found = direction(S[None], V[None], before[None])
     if not found.doubtful[0] or not found.df[0]:

@@ -121,7 +121,7 @@ class _Search:
     # ------------------------------------------------------------------ the model
 
     def _refit(self, sites: range | np.ndarray) -> None:
-        self.nodes |= fit_nodes(self.data, sites, self.model)
+        self.nodes |= fit_nodes(self.data, sites, self.model, self.nodes)
         self.clock += 1
         self.fitted[sites] = self.clock
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from hbm_learn.space import Space
 
 # Rows that are treated together: their monomials stay in cache.
 _CHUNK = 4096
+# Entries of a node's monomials on all rows up to which they are kept while the node is at work.
+_HELD = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +76,7 @@ class NodeData:
         self.own = [own_functions(t, p, site == "free", labels) for t, p, labels in tables]  # type: ignore[arg-type]
         self.extent = np.concatenate([_extent(t, labels) for t, _, labels in tables])  # type: ignore[arg-type]
         self.n_jobs = n_jobs
+        self._held = threading.local()
 
     @property
     def n_samples(self) -> float:
@@ -82,6 +86,20 @@ class NodeData:
         """Rows a few thousand at a time."""
         R = len(self.weights)
         yield from (slice(lo, min(lo + _CHUNK, R)) for lo in range(0, R, _CHUNK))
+
+    def hold(self, owner: object, make: Callable[[slice], np.ndarray], n_entries: int) -> np.ndarray | None:
+        """make(all rows) for whoever works in this thread, kept until the next one comes; None if it is too large."""
+        if n_entries > _HELD:
+            return None
+        if getattr(self._held, "owner", None) is not owner:
+            self._held.owner = self._held.array = None
+            self._held.array = make(slice(0, len(self.weights)))
+            self._held.owner = owner
+        return self._held.array
+
+    def release(self) -> None:
+        """Forget what this thread holds."""
+        self._held.owner = self._held.array = None
 
     def monomials(self, rows: np.ndarray, where: slice) -> np.ndarray:
         """(…, C) products of the columns in each row of a (…, k) array, k ≥ 1."""

@@ -18,13 +18,14 @@ from scipy import linalg
 
 from hbm_learn._kernels import score
 from hbm_learn._threads import in_threads
+from hbm_learn.assessment import two_values
 from hbm_learn.assessment.node_data import NodeData
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.parameters import independent_own
 
 PRIOR_SCALE = 3.0
 # What is left of the log-likelihood, in nats, when a node counts as fitted.
-_ENOUGH = 1e-9
+_ENOUGH = 1e-11
 _MAX_ITER = 200
 
 
@@ -67,6 +68,7 @@ class Node:
         ]
         self.ridge = np.where(self.interaction >= 0, np.concatenate(ridge), 0.0)
         self.x = data.codes[site]
+        self.gap, self.side = float(self.O[1, 0] - self.O[0, 0]), np.where(self.x == 1, 1.0, -1.0)
         self.theta = np.zeros(len(self.interaction))
         self.theta[self.ptr[:-1]] = independent_own(self.O, data.frequencies[site])
 
@@ -78,8 +80,18 @@ class Node:
         K = 1 + sum(len(rows) for rows in self.features)
         return [len(m) == K and bool((m == np.arange(K)).all()) for m in self.outputs]
 
+    @property
+    def is_binary(self) -> bool:
+        """Two values: the kernels for whole arrays serve."""
+        return self.O.shape == (2, 1)
+
     def design(self, where: slice) -> np.ndarray:
         """Φ (K, C)."""
+        K = 1 + sum(len(rows) for rows in self.features)
+        held = self.data.hold(self, self._design, K * len(self.data.weights))
+        return self._design(where) if held is None else held[:, where]
+
+    def _design(self, where: slice) -> np.ndarray:
         C = where.stop - where.start
         return np.concatenate([np.ones((1, C)), *(self.data.monomials(rows, where) for rows in self.features)])
 
@@ -101,16 +113,25 @@ class Node:
         ]
         return np.concatenate(parts, axis=1)
 
-    def value_gradient(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def value_gradient(self, theta: np.ndarray, with_value: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Σ w ln p(x) (B,) without the ridge, and its gradient (B, P), for parameters (B, P)."""
         value, gradient = np.zeros(len(theta)), np.zeros_like(theta)
         for where in self.data.chunks():
             Phi = self.design(where)
-            eta = self.fields(theta, Phi)
-            residual = np.empty_like(eta)
-            value += score.residuals(eta, self.O, self.x[where], self.data.weights[where], residual)
+            residual, part = self.residuals(self.fields(theta, Phi), where, with_value)
+            value += part
             gradient += self.adjoint(residual, Phi)
         return value, gradient
+
+    def residuals(self, eta: np.ndarray, where: slice, with_value: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """w (O(x) − ⟨O⟩) (B, o, C) for η (B, o, C), and Σ w ln p(x) (B,), which two values leave out unless wanted."""
+        w = self.data.weights[where]
+        if self.is_binary:
+            residual, seen = two_values.residuals(eta[:, 0], self.gap, self.side[where], w)
+            return residual[:, None], np.log(seen) @ w if with_value else np.zeros(len(eta))
+        residual = np.empty_like(eta)
+        value = score.residuals(eta, self.O, self.x[where], w, residual)
+        return residual, value
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """(P, P) with the ridge, at one θ (P,)."""
@@ -118,6 +139,10 @@ class Node:
         for where in self.data.chunks():
             Phi = self.design(where)
             C = self.covariance(self.fields(theta[None], Phi)[0], where)
+            if len(self.outputs) == 1 and self._complete[0]:
+                weighted = Phi * np.sqrt(C[0, 0])
+                H += weighted @ weighted.T  # which BLAS takes as symmetric
+                continue
             for k, mine in enumerate(self.outputs):
                 for l in range(k, len(self.outputs)):
                     block = (Phi[mine] * C[k, l]) @ Phi[self.outputs[l]].T
@@ -127,16 +152,44 @@ class Node:
 
     def covariance(self, eta: np.ndarray, where: slice) -> np.ndarray:
         """(o, o, C) w Cov(O_k, O_l) for η (o, C)."""
+        if self.is_binary:
+            return two_values.variances(eta, self.gap, self.data.weights[where])[None]
         out = np.empty((len(eta), *eta.shape))
         score.covariances(eta, self.O, self.data.weights[where], out)
         return out
 
+    def covariance_products(self, eta: np.ndarray, h: np.ndarray, where: slice) -> np.ndarray:
+        """w Cov(O, h·O) (B, o, C) for η and h (B, o, C)."""
+        w = self.data.weights[where]
+        if self.is_binary:
+            return two_values.variances(eta, self.gap, w) * h
+        out = np.empty_like(h)
+        score.covariance_products(eta, h, self.O, w, out)
+        return out
+
     # ------------------------------------------------------------------ fit
 
-    def fit(self) -> Node:
-        """θ at its maximum, and H there."""
-        self.theta, self.H = self.maximise(self.theta, None)
+    def fit(self, before: Node | None = None) -> Node:
+        """θ at its maximum, and H there; from the maximum of the same variable in another model, if there is one."""
+        H = None if before is None else self._start(before)
+        self.theta, self.H = self.maximise(self.theta, H)
         return self
+
+    def _start(self, before: Node) -> np.ndarray | None:
+        """Take θ from a node with other interactions, to second order where it had more; H too if it had all of ours."""
+        old = before.model.positions(self.model)[self.interaction]
+        place = np.full(len(before.model) + 1, -1, dtype=np.intp)
+        mine = before.interaction >= 0
+        place[before.interaction[mine]] = np.flatnonzero(mine)
+        where = np.where(self.interaction >= 0, np.where(old >= 0, place[old], -1), -1)
+        where[self.ptr[:-1]] = before.ptr[:-1]
+        gone = np.setdiff1d(np.arange(len(before.theta)), where)
+        theta = before.theta
+        if len(gone):
+            q = before.inverse[:, gone]
+            theta = theta - q @ np.linalg.solve(q[gone], theta[gone])
+        self.theta = np.where(where >= 0, theta[where], 0.0)
+        return before.H[np.ix_(where, where)] if (where >= 0).all() else None
 
     def maximise(
         self, theta: np.ndarray, H: np.ndarray | None, fixed: np.ndarray | None = None
@@ -157,6 +210,7 @@ class Node:
             step[free] = linalg.cho_solve(factor, gradient[free])
             decrement = float(gradient @ step)
             if decrement <= _ENOUGH:
+                theta = theta + step
                 break
             if decrement > 0.1 * old and not fresh:
                 factor, H, old = None, None, np.inf
@@ -185,10 +239,12 @@ class Node:
         return float(np.mean(np.diag(self.H)[fields])) / self.data.n_samples
 
 
-def fit_nodes(data: NodeData, sites: Iterable[int], model: Interactions) -> dict[int, Node]:
-    """The nodes of some sites with what a closed set of interactions gives them."""
-    sites = [int(a) for a in sites]
-    return dict(zip(sites, in_threads(lambda a: Node(data, a, model).fit(), sites, data.n_jobs)))
+def fit_nodes(
+    data: NodeData, sites: Iterable[int], model: Interactions, before: dict[int, Node] | None = None
+) -> dict[int, Node]:
+    """The nodes of some sites with what a closed set of interactions gives them, from those of another model."""
+    sites, before = [int(a) for a in sites], before or {}
+    return dict(zip(sites, in_threads(lambda a: Node(data, a, model).fit(before.get(a)), sites, data.n_jobs)))
 
 
 def _factor(H: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from hbm_learn._kernels import score
+from hbm_learn.assessment import two_values
 from hbm_learn.assessment.nodes import Node
 
 # Below this the normal reference is as good.
@@ -63,12 +64,17 @@ def direction(S: np.ndarray, V: np.ndarray, before: np.ndarray) -> Direction:
 
 def tail(node: Node, eta: np.ndarray, h: np.ndarray) -> tuple[float, float]:
     """z and V of the score along h (o, R) where the node's natural parameters are η (o, R)."""
-    z, _, V = score.tail(eta, h, node.O, node.x, node.data.weights, GAUSSIAN)
+    if node.is_binary:
+        z, _, V = two_values.tail(eta[0], h[0], node.O, node.x, node.data.weights, GAUSSIAN)
+    else:
+        z, _, V = score.tail(eta, h, node.O, node.x, node.data.weights, GAUSSIAN)
     return float(z), float(V)
 
 
 def p_values(z: np.ndarray, df: np.ndarray) -> np.ndarray:
     """Of deviates, or of roots of χ² where df > 1; 1 where nothing could be tested."""
+    if (df == 1).all():
+        return 2.0 * special.ndtr(-np.abs(z))
     return np.where(df > 0, stats.chi2.sf(z**2, np.maximum(df, 1)), 1.0)
 
 

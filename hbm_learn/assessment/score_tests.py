@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hbm_learn._kernels import score
 from hbm_learn._threads import in_threads
 from hbm_learn.assessment.drop import drop_at
 from hbm_learn.assessment.node_data import NodeData
@@ -230,8 +229,7 @@ def _sums(node: Node, outputs: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray
     for where in node.data.chunks():
         Phi = node.design(where)
         eta = node.fields(node.theta[None], Phi)
-        C, residual = node.covariance(eta[0], where), np.empty_like(eta)
-        score.residuals(eta, node.O, node.x[where], node.data.weights[where], residual)
+        C, residual = node.covariance(eta[0], where), node.residuals(eta, where)[0]
         G = node.data.monomials(rest, where)
         for i, k in enumerate(outputs):
             S[:, i] += G[:, i] @ residual[0, k]
