@@ -21,6 +21,37 @@ NEWTON = 60
 
 
 @njit(cache=True, nogil=True)
+def products(Y, rows, start, out):
+    """out_tr = Π_j Y_{rows_tj, start + r} for rows (T, k) and out (T, C)."""
+    T, k = rows.shape
+    C = out.shape[1]
+    for t in range(T):
+        first = Y[rows[t, 0], start : start + C]
+        if k == 1:
+            out[t] = first
+            continue
+        second = Y[rows[t, 1], start : start + C]
+        for r in range(C):
+            out[t, r] = first[r] * second[r]
+        for j in range(2, k):
+            other = Y[rows[t, j], start : start + C]
+            for r in range(C):
+                out[t, r] *= other[r]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def weighted_sums(G, residual, C, S, raw):
+    """S_t += Σ_r G_tr residual_r and raw_t += Σ_r G_tr² C_r."""
+    for t in range(G.shape[0]):
+        first, second = 0.0, 0.0
+        for r in range(G.shape[1]):
+            first += G[t, r] * residual[r]
+            second += G[t, r] * G[t, r] * C[r]
+        S[t] += first
+        raw[t] += second
+
+
+@njit(cache=True, nogil=True)
 def _probabilities(eta, r, O, p):
     """p_r in place; returns ln Σ exp."""
     q, o = O.shape

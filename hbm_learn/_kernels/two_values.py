@@ -7,7 +7,6 @@ Exponentials come in as arrays: NumPy's are vectorised, those inside a loop are 
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 _SUMS = {"reassoc", "contract", "nsz"}

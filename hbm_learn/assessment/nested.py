@@ -19,7 +19,7 @@ from scipy import stats
 from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node, fit_nodes
 from hbm_learn.assessment.saddlepoint import deviates, p_values
-from hbm_learn.assessment.score_tests import add_at_best, drop_at_best
+from hbm_learn.assessment.score_tests import add_at_best, drop_at_best, efficient_site, spread_site, wald
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
@@ -31,6 +31,8 @@ MAX_ROUNDS = 4
 MAX_PRODUCTS = 5e10
 # Of what fails among the selected, so much is dropped at a time.
 _SHARE = 0.2
+# Terms so many times above the bar are not tested again in every round of dropping others.
+_SAFE = 2.0
 
 
 def affordable(samples: Samples, considered: Terms) -> bool:
@@ -102,13 +104,17 @@ class _Search:
         A lower bound on p-values: that with which a term was once dropped.
     fitted, stamp : (n,), (p,) arrays
         When each node was fitted and each term tested last, in counts of changes of the model.
+    site : (p,) array
+        At which node each term was tested last.
+    inside : (p,) array
+        Terms that the model has.
     """
 
     def __init__(self, data: NodeData, considered: Terms):
         self.data, self.considered = data, considered
         self.terms = Terms(data.space, considered.columns)
         p = len(self.terms)
-        self.clock, self.stamp = 0, np.full(p, -1)
+        self.clock, self.stamp, self.site = 0, np.full(p, -1), np.full(p, -1)
         self.fitted = np.zeros(data.space.n_features, dtype=int)
         self.selected, self.dropped = np.zeros(p, dtype=bool), np.zeros(p, dtype=bool)
         self.root, self.df, self.least = np.zeros(p), np.zeros(p, dtype=np.intp), np.zeros(p)
@@ -121,6 +127,8 @@ class _Search:
     # ------------------------------------------------------------------ the model
 
     def _refit(self, sites: range | np.ndarray) -> None:
+        place = self.model.positions(self.terms.columns)
+        self.inside = self.terms.sum((place >= 0).astype(float)) == self.terms.df
         self.nodes |= fit_nodes(self.data, sites, self.model, self.nodes)
         self.clock += 1
         self.fitted[sites] = self.clock
@@ -147,11 +155,18 @@ class _Search:
 
     def _test(self, which: np.ndarray) -> None:
         which = which[self._stale(which)]
-        place = self.model.positions(self.terms.columns)
-        inside = self.terms.sum((place >= 0).astype(float)) == self.terms.df
-        for mine, work in ((which[inside[which]], drop_at_best), (which[~inside[which]], add_at_best)):
+        inside = self.inside[which]
+        for mine, choose, work in (
+            (which[inside], efficient_site, drop_at_best),
+            (which[~inside], spread_site, add_at_best),
+        ):
+            sites = choose(self.nodes, self.terms, mine)
+            # At a node that is what it was when the term was tested there last, so is the test.
+            new = (sites != self.site[mine]) | (self.fitted[sites] > self.stamp[mine])
+            mine, sites = mine[new], sites[new]
             if len(mine):
-                self.root[mine], self.df[mine] = work(self.nodes, self.model, self.terms, mine)
+                self.root[mine], self.df[mine] = work(self.nodes, self.model, self.terms, mine, sites)
+                self.site[mine] = sites
         self.stamp[which] = self.clock
 
     def _stale(self, which: np.ndarray) -> np.ndarray:
@@ -185,16 +200,31 @@ class _Search:
             mine = np.flatnonzero(self.selected & (self.terms.order == k))
             if not len(mine):
                 return
-            self._test(mine)
-            p = self.p_values[mine]
-            failing = np.flatnonzero(p > level * len(mine) / n_tests)
+            bar = level * len(mine) / n_tests
+            open_ = mine[~self._safe(mine, bar)]
+            failing, p = self._failing(open_, bar)
+            if not len(failing):
+                # Those that were left out in between have their say before the end.
+                failing, p = self._failing(mine, bar)
             if not len(failing):
                 return
-            worst = mine[failing[np.argsort(-p[failing], kind="stable")][: ceil(_SHARE * len(failing))]]
-            self.least[worst], self.dropped[worst] = self.p_values[worst], True
+            last = np.argsort(-p, kind="stable")[: ceil(_SHARE * len(failing))]
+            self.least[failing[last]], self.dropped[failing[last]] = p[last], True
             kept = self.selected.copy()
-            kept[worst] = False
+            kept[failing[last]] = False
             self._hold(kept)
+
+    def _failing(self, mine: np.ndarray, bar: float) -> tuple[np.ndarray, np.ndarray]:
+        """Those of some terms whose p-value is above a bar, and these."""
+        self._test(mine)
+        p = np.maximum(p_values(self.root[mine], self.df[mine]), self.least[mine])
+        return mine[p > bar], p[p > bar]
+
+    def _safe(self, mine: np.ndarray, bar: float) -> np.ndarray:
+        """Terms so far above a bar, by their last test and at all their nodes now, that a round may leave them out."""
+        enough = _SAFE * stats.norm.isf(0.5 * bar)
+        last = np.abs(deviates(self.root[mine], self.df[mine]))
+        return (last > enough) & (wald(self.nodes, self.terms, mine) > enough)
 
     # ------------------------------------------------------------------ what they say
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hbm_learn._kernels import score
 from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.parameters import own_functions
 from hbm_learn.space import Space
@@ -103,10 +104,8 @@ class NodeData:
 
     def monomials(self, rows: np.ndarray, where: slice) -> np.ndarray:
         """(…, C) products of the columns in each row of a (…, k) array, k ≥ 1."""
-        Y = self.Y[:, where]
-        out = Y[rows[..., 0]]
-        for j in range(1, rows.shape[-1]):
-            out *= Y[rows[..., j]]
+        out = np.empty((*rows.shape[:-1], where.stop - where.start))
+        score.products(self.Y, rows.reshape(-1, rows.shape[-1]), where.start, out.reshape(-1, out.shape[-1]))
         return out
 
 

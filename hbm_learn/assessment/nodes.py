@@ -22,6 +22,7 @@ from hbm_learn.assessment import two_values
 from hbm_learn.assessment.node_data import NodeData
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.parameters import independent_own
+from hbm_learn.terms import Terms
 
 PRIOR_SCALE = 3.0
 # What is left of the log-likelihood, in nats, when a node counts as fitted.
@@ -67,8 +68,10 @@ class Node:
             for k, m in enumerate(self.outputs)
         ]
         self.ridge = np.where(self.interaction >= 0, np.concatenate(ridge), 0.0)
+        self._owners: tuple[Terms, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] | None = None
         self.x = data.codes[site]
-        self.gap, self.side = float(self.O[1, 0] - self.O[0, 0]), np.where(self.x == 1, 1.0, -1.0)
+        if self.is_binary:
+            self.gap, self.side = float(self.O[1, 0] - self.O[0, 0]), np.where(self.x == 1, 1.0, -1.0)
         self.theta = np.zeros(len(self.interaction))
         self.theta[self.ptr[:-1]] = independent_own(self.O, data.frequencies[site])
 
@@ -176,8 +179,8 @@ class Node:
         return self
 
     def _start(self, before: Node) -> np.ndarray | None:
-        """Take θ from a node with other interactions, to second order where it had more; H too if it had all of ours."""
-        old = before.model.positions(self.model)[self.interaction]
+        """Take θ from a node with other interactions, one step from its maximum if it had more; H if it had all."""
+        old = np.append(before.model.positions(self.model), -1)[self.interaction]
         place = np.full(len(before.model) + 1, -1, dtype=np.intp)
         mine = before.interaction >= 0
         place[before.interaction[mine]] = np.flatnonzero(mine)
@@ -231,6 +234,24 @@ class Node:
     def inverse(self) -> np.ndarray:
         """H⁻¹."""
         return linalg.cho_solve(_factor(self.H), np.eye(len(self.H)))
+
+    def owners(self, terms: Terms) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of the fitted node: the term of each parameter (P,), −1 where there is none; the terms that it has; of each
+        of these the mean efficient variance of its scores, and the least |θ|/error."""
+        if self._owners is None or self._owners[0] is not terms:
+            owner = np.full(len(self.interaction), -1, dtype=np.intp)
+            for k in np.intersect1d(self.model.orders, terms.columns.orders).tolist():
+                where = self.model.slice(k)
+                mine = np.flatnonzero((self.interaction >= where.start) & (self.interaction < where.stop))
+                place = terms.columns.locate(self.model.block(k)[self.interaction[mine] - where.start])
+                owner[mine] = np.where(place >= 0, terms.group[place], -1)
+            mine = np.flatnonzero(owner >= 0)
+            v = 1.0 / np.maximum(np.diag(self.inverse)[mine], 1e-300)
+            found, at = np.unique(owner[mine], return_inverse=True)
+            least = np.full(len(found), np.inf)
+            np.minimum.at(least, at, np.abs(self.theta[mine]) * np.sqrt(v))
+            self._owners = terms, (owner, found, np.bincount(at, v) / np.maximum(np.bincount(at), 1), least)
+        return self._owners[1]
 
     @property
     def spread(self) -> float:

@@ -47,11 +47,18 @@ class Direction(NamedTuple):
     @property
     def doubtful(self) -> np.ndarray:
         """(T,) where the saddlepoint is wanted."""
+        if self.t.shape[1] == 1:
+            return self.chi2 > GAUSSIAN**2
         return stats.chi2.sf(self.chi2, np.maximum(self.df, 1)) < 2.0 * stats.norm.sf(GAUSSIAN)
 
 
 def direction(S: np.ndarray, V: np.ndarray, before: np.ndarray) -> Direction:
     """Where the scores point; ``before`` (T, d) are their variances before the projection."""
+    if S.shape[1] == 1:
+        v = V[:, 0, 0]
+        kept = (v > SINGULAR * before[:, 0]) & (before[:, 0] > 0.0)
+        t = np.divide(S[:, 0], v, out=np.zeros(len(v)), where=kept)
+        return Direction(t[:, None], t * S[:, 0], kept.astype(np.intp))
     root = np.sqrt(np.maximum(before, 1e-300))
     correlation = V / root[:, :, None] / root[:, None, :]
     values, vectors = np.linalg.eigh(0.5 * (correlation + correlation.transpose(0, 2, 1)))

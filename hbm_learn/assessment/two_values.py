@@ -62,7 +62,7 @@ def tail(
 class _Rows:
     """Rows whose |t φ| may be large for |t| ≤ limit, and the cumulants of the others."""
 
-    def __init__(self, d, E, p, delta, reach, w, limit):  # type: ignore[no-untyped-def]
+    def __init__(self, d, E, p, delta, reach, w, limit):
         bound = score.SMALL / limit
         self.k2, self.k3, self.k4 = two_values.small_rows(E, delta, w, reach, bound)
         large = reach > bound
@@ -90,7 +90,7 @@ def _softplus(y: np.ndarray) -> np.ndarray:
     return np.maximum(y, 0.0) + np.log(1.0 + np.exp(-np.abs(y)))
 
 
-def _solve(d, E, p, delta, reach, w, S, V):  # type: ignore[no-untyped-def]
+def _solve(d, E, p, delta, reach, w, S, V):
     """t with K'(t) = S, then K(t) and K''(t). K' increases, so that Newton keeps to a bracket."""
     t = S / V
     limit = 2.0 * abs(t)
