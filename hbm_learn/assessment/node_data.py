@@ -14,7 +14,8 @@ from hbm_learn.inversion.parameters import own_functions
 from hbm_learn.space import Space
 
 # Rows that are treated together: their monomials stay in cache.
-_CHUNK = 4096
+_CHUNK = 2048
+_WIDE = 8
 # Entries of a node's monomials on all rows up to which they are kept while the node is at work.
 _HELD = 2**23
 
@@ -83,10 +84,10 @@ class NodeData:
     def n_samples(self) -> float:
         return float(self.weights.sum())
 
-    def chunks(self) -> Iterator[slice]:
-        """Rows a few thousand at a time."""
-        R = len(self.weights)
-        yield from (slice(lo, min(lo + _CHUNK, R)) for lo in range(0, R, _CHUNK))
+    def chunks(self, width: int = _WIDE) -> Iterator[slice]:
+        """Rows a few thousand at a time, more where little is made of each: fewer than so many numbers."""
+        R, C = len(self.weights), _CHUNK * max(1, _WIDE // max(width, 1))
+        yield from (slice(lo, min(lo + C, R)) for lo in range(0, R, C))
 
     def hold(self, owner: object, make: Callable[[slice], np.ndarray], n_entries: int) -> np.ndarray | None:
         """make(all rows) for whoever works in this thread, kept until the next one comes; None if it is too large."""

@@ -119,7 +119,7 @@ class Node:
     def value_gradient(self, theta: np.ndarray, with_value: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Σ w ln p(x) (B,) without the ridge, and its gradient (B, P), for parameters (B, P)."""
         value, gradient = np.zeros(len(theta)), np.zeros_like(theta)
-        for where in self.data.chunks():
+        for where in self.data.chunks(len(theta) * len(self.outputs)):
             Phi = self.design(where)
             residual, part = self.residuals(self.fields(theta, Phi), where, with_value)
             value += part
@@ -199,30 +199,30 @@ class Node:
     ) -> tuple[np.ndarray, np.ndarray]:
         """θ at the maximum and H there, from a start with an H that is good enough, or None.
 
-        Steps are taken with an old H while each takes nine tenths of what is left; a new H costs as much as many steps.
-        Parameters in ``fixed`` (P,) keep their values.
+        Steps are taken with an old H, corrected by what the steps since have shown of it (BFGS), while each takes nine
+        tenths of what is left; a new H costs as much as many steps. Parameters in ``fixed`` (P,) keep their values.
         """
         free = np.ones(len(theta), dtype=bool) if fixed is None else ~fixed
         value, gradient = self._penalised(theta)
-        factor, old, fresh = None, np.inf, False
+        model, old, fresh = None, np.inf, False
         for _ in range(_MAX_ITER):
-            if factor is None:
+            if model is None:
                 H, fresh = (self.hessian(theta), True) if H is None else (H, False)
-                factor = _factor(H[np.ix_(free, free)])
-            step = np.zeros_like(theta)
-            step[free] = linalg.cho_solve(factor, gradient[free])
+                model = _Quadratic(H, free)
+            step = model.solve(gradient)
             decrement = float(gradient @ step)
             if decrement <= _ENOUGH:
                 theta = theta + step
                 break
             if decrement > 0.1 * old and not fresh:
-                factor, H, old = None, None, np.inf
+                model, H, old = None, None, np.inf
                 continue
             length, new = 1.0, self._penalised(theta + step)
             while new[0] < value + 1e-4 * length * decrement - 1e-10 * abs(value) and length > 1e-6:
                 length *= 0.5
                 new = self._penalised(theta + length * step)
             theta = theta + length * step
+            model.learn(length * step, gradient - new[1])
             (value, gradient), old, fresh = new, decrement if length == 1.0 else 0.0, False
         return theta, self.hessian(theta)
 
@@ -266,6 +266,32 @@ def fit_nodes(
     """The nodes of some sites with what a closed set of interactions gives them, from those of another model."""
     sites, before = [int(a) for a in sites], before or {}
     return dict(zip(sites, in_threads(lambda a: Node(data, a, model).fit(before.get(a)), sites, data.n_jobs)))
+
+
+class _Quadratic:
+    """H⁻¹ of the free parameters, and the changes of the gradient along the steps that were taken."""
+
+    def __init__(self, H: np.ndarray, free: np.ndarray):
+        self.free, self.factor = free, _factor(H[np.ix_(free, free)])
+        self.seen: list[tuple[np.ndarray, np.ndarray, float]] = []
+
+    def learn(self, step: np.ndarray, change: np.ndarray) -> None:
+        along = float(step @ change)
+        if along > 0.0:
+            self.seen.append((step[self.free], change[self.free], along))
+
+    def solve(self, gradient: np.ndarray) -> np.ndarray:
+        """H⁻¹·gradient, zero in what is fixed."""
+        q, taken = gradient[self.free], []
+        for step, change, along in reversed(self.seen):
+            taken.append(step @ q / along)
+            q = q - taken[-1] * change
+        q = linalg.cho_solve(self.factor, q)
+        for (step, change, along), a in zip(self.seen, reversed(taken)):
+            q = q + step * (a - change @ q / along)
+        out = np.zeros_like(gradient)
+        out[self.free] = q
+        return out
 
 
 def _factor(H: np.ndarray) -> tuple[np.ndarray, bool]:
