@@ -1,12 +1,12 @@
 """Nested tests of every term that was considered, and selection at a level: pairs, then triplets given them, and so on.
 
-1. pairs: drop tests in the model of all pairs
-2. k = 3 … K: add tests given all pairs and what was selected of higher orders so far; Benjamini–Hochberg over all of
+1. k = 3 … K: add tests given all pairs and what was selected of higher orders so far; Benjamini–Hochberg over all of
    order k; what was added and is not needed beside the rest is dropped, and the others are tested again
-3. downward: each lower order once more, given what was selected above it
+2. downward: each lower order once more, given what was selected above it
+3. pairs: drop tests in the model of all pairs and what was selected
 
 Every pair is held in every null: a pair too weak to be selected would otherwise show as a triplet. Without a level
-there is one pass of 1 and 2, and nothing is selected.
+every term is tested once given all pairs, and nothing is selected.
 """
 
 from __future__ import annotations
@@ -77,16 +77,18 @@ def select(
         raise ValueError(f"fdr={level!r}: give a false-discovery rate between 0 and 1, such as 0.05.")
     search = _Search(NodeData(samples, site, n_jobs), considered)
     orders = considered.keys.orders
-    for k in orders:
+    higher = [k for k in orders if k > 2]
+    for k in higher:
         search.test(k)
-        if k > 2:
-            search.settle(k, level)
-    for k in reversed(orders[:-1]):
+        search.settle(k, level)
+    for k in reversed(higher[:-1]):
         # What was selected above changes the null of what lies below only if there is something.
         if search.selected[considered.order > k].any():
             search.test(k)
-            if k > 2:
-                search.settle(k, level)
+            search.settle(k, level)
+    # All pairs are in every null, whatever their tests say: once, given all that was selected above them, is enough.
+    if 2 in orders:
+        search.test(2)
     found = search.tests()
     return found.select(level), found
 
