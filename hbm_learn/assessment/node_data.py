@@ -99,13 +99,9 @@ class NodeData:
             self._held.owner = owner
         return self._held.array
 
-    def release(self) -> None:
-        """Forget what this thread holds."""
-        self._held.owner = self._held.array = None
-
-    def monomials(self, rows: np.ndarray, where: slice) -> np.ndarray:
-        """(…, C) products of the columns in each row of a (…, k) array, k ≥ 1."""
-        out = np.empty((*rows.shape[:-1], where.stop - where.start))
+    def monomials(self, rows: np.ndarray, where: slice, out: np.ndarray | None = None) -> np.ndarray:
+        """(…, C) products of the columns in each row of a (…, k) array, k ≥ 1; in ``out`` if it is given."""
+        out = np.empty((*rows.shape[:-1], where.stop - where.start)) if out is None else out
         score.products(self.Y, rows.reshape(-1, rows.shape[-1]), where.start, out.reshape(-1, out.shape[-1]))
         return out
 

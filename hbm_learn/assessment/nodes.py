@@ -95,8 +95,12 @@ class Node:
         return self._design(where) if held is None else held[:, where]
 
     def _design(self, where: slice) -> np.ndarray:
-        C = where.stop - where.start
-        return np.concatenate([np.ones((1, C)), *(self.data.monomials(rows, where) for rows in self.features)])
+        ends = 1 + np.cumsum([0, *(len(rows) for rows in self.features)])
+        out = np.empty((ends[-1], where.stop - where.start))
+        out[0] = 1.0
+        for rows, lo, hi in zip(self.features, ends, ends[1:]):
+            self.data.monomials(rows, where, out[lo:hi])
+        return out
 
     def fields(self, theta: np.ndarray, Phi: np.ndarray) -> np.ndarray:
         """η (B, o, C) of parameters (B, P)."""
