@@ -554,7 +554,7 @@ def test_a_test_is_not_repeated_at_a_node_that_stayed():
         search.test(k)
     kept = search.root.copy()
     assert 0 < np.count_nonzero(kept == before) < len(before)
-    search.stamp[:] = -1
+    search.stamp[:] = search.site[:] = -1
     for k in (2, 3):
         search.test(k)
     np.testing.assert_allclose(search.root, kept, atol=1e-10)  # products of other sizes round otherwise
