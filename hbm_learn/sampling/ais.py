@@ -96,7 +96,9 @@ def with_missed(log_z: float, error: float, far: tuple[float, float, float], los
 def log_far(
     model: BoltzmannMachine, seed: np.random.SeedSequence, n_jobs: int | None = None
 ) -> tuple[float, float, float]:
-    """The largest ln Z, with its error and ½ Var(ln w), of phases that chains from far states are in, by annealing them back to α = 0.
+    """The largest ln Z, with its error and ½ Var(ln w), of phases that chains from far states are in.
+
+    They are annealed back to α = 0.
 
     Where all states are of one phase it is ln Z; it is too large rather than too small where the way back is not slow
     enough.
