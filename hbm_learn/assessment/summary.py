@@ -13,6 +13,7 @@ from hbm_learn.assessment import intervals
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.names import interaction_name
+from hbm_learn.states import MAX_STATES
 
 TESTS = {
     "score": "the score test, which no prior enters",
@@ -158,13 +159,14 @@ def head(est: Any) -> list[tuple[str, str]]:
     """Name and value of what concerns the whole of a fit."""
     space, terms = est.model_.space, est.result_.terms
     counts = ", ".join(f"{int((terms.order == k).sum()):,} of order {k}" for k in terms.keys.orders)
+    sampled = est.result_.method == "likelihood" and not space.enumerable(MAX_STATES)
     evidence = ", ".join(f"order {k} {x:+,.1f}" for k, x in est.evidence_.items() if k > 1)
     found = [
         ("Rows", f"{est.moments_.n_samples:,.0f}"),
         ("Variables", f"{space.n_features:,}"),
         ("Interactions", counts or "none"),
         ("Order", chosen_order(est).removeprefix("Order ")),
-        ("Method", est.result_.method),
+        ("Method", est.result_.method + ", by Monte Carlo" * sampled),
         ("Prior", prior(est)),
     ]
     return [*found, ("Evidence (nats)", f"{evidence}, over independence")] if evidence else found

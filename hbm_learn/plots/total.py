@@ -35,27 +35,27 @@ class TotalDisplay:
         Of the intervals of S.
     data, model : (b,) arrays
         Shares of rows and of the model in each.
-    n_data : float
-        Number of rows: of a share p their standard error is √(p (1 − p)/n_data).
+    n_data, n_model : float
+        Rows, and independent draws of the model that its shares are from; infinitely many where they are exact.
 
     Attributes
     ----------
     errors : (b,) array
-        Standard errors of the shares of the data, if the model is true.
+        Standard errors of the differences if the model is true, √(p (1 − p) (1/n_data + 1/n_model)).
     axes_, figure_ : matplotlib objects
         After ``plot``.
     """
 
-    def __init__(self, edges: Any, data: Any, model: Any, n_data: float):
+    def __init__(self, edges: Any, data: Any, model: Any, n_data: float, n_model: float = np.inf):
         self.edges, self.data, self.model = (np.asarray(each, dtype=np.float64) for each in (edges, data, model))
         if not len(self.edges) - 1 == len(self.data) == len(self.model):
             raise ValueError(
                 f"edges, data and model have {len(self.edges)}, {len(self.data)} and {len(self.model)} entries: "
                 "give b + 1 edges and b shares of each."
             )
-        self.n_data = float(n_data)
+        self.n_data, self.n_model = float(n_data), float(n_model)
         p = np.clip(self.model, 0.0, 1.0)
-        self.errors = np.sqrt(p * (1.0 - p) / self.n_data)
+        self.errors = np.sqrt(p * (1.0 - p) * (1.0 / self.n_data + 1.0 / self.n_model))
 
     @classmethod
     def from_estimator(
@@ -106,7 +106,8 @@ class TotalDisplay:
         **options : dict
             Of :meth:`plot`.
         """
-        return cls(check.edges, check.data_histogram, check.model_histogram, check.n_data).plot(ax, **options)
+        found = cls(check.edges, check.data_histogram, check.model_histogram, check.n_data, check.ess)
+        return found.plot(ax, **options)
 
     def plot(self, ax: Any = None) -> TotalDisplay:
         """Draw both distributions, and both once more on a logarithmic scale.

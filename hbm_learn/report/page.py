@@ -177,8 +177,8 @@ def _together(est: HBM, X: Any) -> str:
         return f'<p class="note">Not drawn: {escape(str(error))}</p>'
     text = (
         "The sum of all variables, each in units of its standard deviation about its mean, in the data and in the "
-        "model, with twice the standard errors of so many rows. Where the tails differ, the model lacks something that "
-        "all variables have in common."
+        "model, with twice the standard errors of their difference. Where the tails differ, the model lacks something "
+        "that all variables have in common."
     )
     alt = "Distribution of the sum of all variables, data against model, on two scales."
     return _figure(display.figure_, alt, text, "panorama")

@@ -41,7 +41,8 @@ def trust(est: HBM, level: float) -> str:
 
 
 def _row(check: Check) -> str:
-    number = "" if check.value is None else f"{check.value:.3g}".replace("-", "−")
+    x = check.value
+    number = "" if x is None else (f"{x:,.0f}" if 1e3 <= abs(x) < 1e9 else f"{x:.3g}").replace("-", "−")
     mark = f'<span class="mark {check.verdict}" title="{VERDICTS[check.verdict]}">{words.MARKS[check.verdict]}</span>'
     return (
         f'<tr><th scope="row">{mark} {escape(check.name)}</th><td class="n wide">{number}</td>'
