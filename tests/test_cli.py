@@ -326,6 +326,7 @@ def test_info_on_a_model_and_on_data(folder, capsys, frame):
     code, out, _ = run(capsys, "info", "data.csv")
     assert code == 0
     assert "By default, fit takes order 3: 10 interactions, fitted by exact likelihood." in out
+    assert "Without --fdr it returns to order 2 where the evidence does not prefer 3." in out
     counts = frame["rain"].value_counts()
     row = next(line.split() for line in out.splitlines() if line.split()[:1] == ["rain"])
     assert row == ["rain", "numeric", "-1", f"({counts[-1]}),", "1", f"({counts[1]})"]

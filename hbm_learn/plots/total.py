@@ -120,7 +120,8 @@ class TotalDisplay:
         self.axes_ = _style.several_axes(ax, 2, (8.4, 3.4))
         for axes, logarithmic in zip(self.axes_, (False, True)):
             self._panel(axes, logarithmic)
-        self.axes_[0].legend(frameon=False, fontsize=9)
+        self.axes_[0].set_ylim(0.0, 1.25 * max(self.data.max(), (self.model + 2 * self.errors).max()))
+        self.axes_[0].legend(frameon=False, fontsize=8.5, loc="upper center", ncols=3, columnspacing=1.2)
         self.figure_ = self.axes_[0].figure
         return self
 
