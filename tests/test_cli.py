@@ -191,6 +191,7 @@ def test_groups_are_a_column_that_is_not_fitted(repeats, capsys):
     text = Path("r.html").read_text(encoding="utf-8")
     assert "HBM(order=2).fit(X, groups=labels)" in text
     assert "the column subject" in text
+    assert "Rows of one group may stand on both sides" in text
 
 
 @pytest.mark.parametrize("options", [["--columns", "rain,wind,subject"], ["--columns", "rain,wind"]])

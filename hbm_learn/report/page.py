@@ -86,7 +86,7 @@ def html(
     figures = _figures(estimator, moments)
     together = _together(estimator, X)
     progress("scoring held-out rows")
-    heldout = tables.heldout(estimator, X)
+    heldout = tables.heldout(estimator, X, groups is not None)
     progress("writing the report")
     name = Path(source).name if source else "the data"
     return _template("report.html").substitute(

@@ -109,8 +109,8 @@ def _row(rows: words.Rows, r: int, widest: float, with_df: bool, chosen: bool) -
     )
 
 
-def heldout(est: HBM, X: Any) -> str:
-    """Whether each order helps to tell rows that were not seen."""
+def heldout(est: HBM, X: Any, grouped: bool = False) -> str:
+    """Whether each order helps to tell rows that were not seen; ``grouped`` if rows belong together."""
     try:
         held = heldout_.by_order(est, X)
     except ValueError as error:
@@ -132,6 +132,8 @@ def heldout(est: HBM, X: Any) -> str:
         f"Each order was fitted anew to two thirds of {held.n_rows:,} rows and scored on the others, three times over: "
         "Σ ln P(variable | the rest of its row), in nats a row, with standard errors. Higher is better."
     )
+    if grouped:
+        about += " Rows of one group may stand on both sides, so that the gains look surer than they are."
     return (
         f"<p><strong>{escape(' '.join(sentences))}</strong> {escape(about)}</p>"
         '<div class="scroll"><table><thead><tr><th scope="col">order</th><th scope="col">held-out score</th>'
