@@ -30,7 +30,8 @@ SHORT = {
 def displays() -> dict[str, Callable[[], Any]]:
     """Name of the picture: the call that draws it."""
     survey = datasets.load_planted_survey().data.dropna()
-    estimator = HBM(order=3, fdr=0.05).fit(survey.rename(columns=SHORT))
+    named = survey.rename(columns=SHORT)
+    estimator = HBM(order=3, fdr=0.05).fit(named)
     triplet = ("region", "news", "taxes")
     glass = datasets.make_sk(50, beta=2.0, h_std=0.1, random_state=2)
     large = datasets.make_planted(50, {2: 30, 3: 18, 4: 3}, random_state=3)
@@ -40,6 +41,7 @@ def displays() -> dict[str, Callable[[], Any]]:
         "hypergraph": lambda: plots.HypergraphDisplay.from_estimator(estimator),
         "hypergraph_large": lambda: plots.HypergraphDisplay.from_model(large, top=51),
         "moments": lambda: plots.MomentsDisplay.from_estimator(estimator),
+        "total": lambda: plots.TotalDisplay.from_estimator(estimator, named),
         "volcano": lambda: plots.VolcanoDisplay.from_estimator(estimator),
         "path": lambda: plots.PathDisplay.from_model(glass),
         "chains": lambda: plots.ChainsDisplay.from_model(glass, n_draws=300, random_state=0),

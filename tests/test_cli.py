@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hbm_learn import HBM, BoltzmannMachine, Nominal, infer, sample
+from hbm_learn import HBM, BoltzmannMachine, Nominal, datasets, infer, sample
 from hbm_learn.cli import commands, terminal
 from hbm_learn.cli.main import build_parser, main
 from hbm_learn.io import models, tables
+from hbm_learn.report import words
 
 NAMES = ["rain", "wind", "sun", "frost"]
 MODEL = BoltzmannMachine([0.1, 0.0, -0.2, 0.1], {(0, 1): 0.5, (2, 3): -0.4, (0, 1, 2): 0.6})
@@ -46,7 +47,11 @@ def test_fit_prints_the_strongest_interactions_with_their_names(folder, capsys, 
     assert (code, err) == (0, "")
     est = HBM(order=3).fit(frame)
     assert "1,500 rows of 4 variables, values -1, 1" in out
-    assert est.trust_.message[1:] in out
+    assert f"How far to trust it: {est.trust_.headline}.\n" in out
+    assert est.trust_.reasons
+    assert all(f"  ✓ {sentence}\n" in out for sentence in est.trust_.reasons)
+    assert all(f"{words.COLUMNS[name]}\n" in out for name in ("effect", "interval", "score", "q", "weight"))
+    assert not any(words.COLUMNS[name] in out for name in ("wald", "df", "kept"))
     table = [line.split() for line in out.splitlines() if " × " in line]
     assert len(table) == 3
     assert table[0][:5] == ["rain", "×", "wind", "×", "sun"]
@@ -133,6 +138,91 @@ def test_fdr_says_how_many_were_tested(folder, capsys):
     code, out, _ = run(capsys, "fit", "data.csv", "--fdr", "0.05")
     assert code == 0
     assert "chosen among 10 by tests at false-discovery rate 0.05" in out
+
+
+def test_fdr_says_what_is_there_by_its_own_test(folder, capsys):
+    """A pure triplet brings its pairs, which do not pass themselves."""
+    X = sample(BoltzmannMachine(np.zeros(3), {(0, 1, 2): 0.5}), 3000, method="exact", random_state=5)
+    pd.DataFrame(X, columns=list("abc")).to_csv("pure.csv", index=False)
+    code, out, _ = run(capsys, "fit", "pure.csv", "--order", "3", "--fdr", "0.01")
+    assert code == 0
+    kept = {line.split("  ")[1].strip(): line.split()[-2] for line in out.splitlines() if " × " in line}
+    assert kept == {"a × b × c": "test", "a × b": "subset", "a × c": "subset", "b × c": "subset"}
+    assert "3 pairs are there only as subsets of what passed." in out
+    assert words.COLUMNS["kept"] in out
+
+
+def test_a_fit_not_to_be_relied_on_says_why(folder, capsys):
+    X = sample(datasets.make_sk(6, beta=2.0, h_std=0.3, random_state=0), 3000, method="exact", random_state=0)
+    np.save("strong.npy", X)
+    code, out, err = run(capsys, "fit", "strong.npy", "--order", "2", "--refine", "none")
+    assert code == 0
+    assert "Do not rely on this fit." in err
+    assert "How far to trust it: do not rely on it.\n  ✗ " in out
+    assert "  ✗ The bias of the closed form is about" in out
+    assert words.COLUMNS["wald"] in out
+
+
+# ---------------------------------------------------------------------- groups of rows
+
+
+@pytest.fixture
+def repeats(folder, frame):
+    """Every row five times over, under a label: five rows are worth one."""
+    rows = frame.iloc[:300]
+    table = rows.loc[rows.index.repeat(5)].assign(subject=[f"s{i}" for i in np.repeat(np.arange(300), 5)])
+    table.to_csv("repeats.csv", index=False)
+    return table
+
+
+def test_groups_are_a_column_that_is_not_fitted(repeats, capsys):
+    command = ["fit", "repeats.csv", "--order", "2", "--table"]
+    assert run(capsys, *command, "with.csv", "--groups", "subject", "--report", "r.html")[0] == 0
+    assert run(capsys, *command, "without.csv", "--drop", "subject")[0] == 0
+    table, without = (pd.read_csv(name).set_index("interaction") for name in ("with.csv", "without.csv"))
+    X = repeats.drop(columns="subject")
+    est = HBM(order=2).fit(X, groups=repeats["subject"])
+    assert set(table.index) == {f"{a}*{b}" for k, a in enumerate(NAMES) for b in NAMES[k + 1 :]}
+    for mu, error, z in zip(est.to_frame().interaction, est.effect_errors_, est.tests_.z):
+        assert table.loc["*".join(mu), "effect_error"] == pytest.approx(error, rel=1e-9)
+        assert table.loc["*".join(mu), "z"] == pytest.approx(z, rel=1e-9)
+    ratio = without["z"].abs().loc[table.index] / table["z"].abs()
+    assert np.median(ratio) == pytest.approx(np.sqrt(5), rel=0.1)
+    text = Path("r.html").read_text(encoding="utf-8")
+    assert "HBM(order=2).fit(X, groups=labels)" in text
+    assert "the column subject" in text
+    assert "Rows of one group may stand on both sides" in text
+
+
+@pytest.mark.parametrize("options", [["--columns", "rain,wind,subject"], ["--columns", "rain,wind"]])
+def test_groups_beside_chosen_columns(repeats, monkeypatch, options):
+    seen = {}
+
+    def fit(self, X, groups):
+        seen.update(columns=list(X.columns), groups=groups)
+        raise ValueError("seen enough.")
+
+    monkeypatch.setattr(commands.HBM, "fit", fit)
+    assert main(["fit", "repeats.csv", "--groups", "subject", *options]) == 2
+    assert seen["columns"] == ["rain", "wind"]
+    assert seen["groups"].tolist() == repeats["subject"].tolist()
+
+
+def test_groups_by_number_and_what_is_wrong_with_them(repeats, capsys, frame):
+    labels = np.repeat(np.arange(300), 5)
+    np.save("plain.npy", np.column_stack([repeats[NAMES].to_numpy(), labels]))
+    code, out, _ = run(capsys, "fit", "plain.npy", "--order", "2", "--groups", "4")
+    assert code == 0
+    assert "1,500 rows of 4 variables" in out
+    code, _, err = run(capsys, "fit", "repeats.csv", "--groups", "person")
+    assert code == 2
+    assert "there is no column 'person'" in err
+    broken = repeats.copy()
+    broken.iloc[[3, 7], 4] = None
+    broken.to_csv("broken.csv", index=False)
+    code, _, err = run(capsys, "fit", "broken.csv", "--groups", "subject")
+    assert code == 2
+    assert "column 'subject' of --groups lacks the label of 2 rows" in err
 
 
 def test_rows_with_missing_values_are_left_out_with_a_word(folder, capsys, frame):
@@ -237,6 +327,7 @@ def test_info_on_a_model_and_on_data(folder, capsys, frame):
     code, out, _ = run(capsys, "info", "data.csv")
     assert code == 0
     assert "By default, fit takes order 3: 10 interactions, fitted by exact likelihood." in out
+    assert "Without --fdr it returns to order 2 where the evidence does not prefer 3." in out
     counts = frame["rain"].value_counts()
     row = next(line.split() for line in out.splitlines() if line.split()[:1] == ["rain"])
     assert row == ["rain", "numeric", "-1", f"({counts[-1]}),", "1", f"({counts[1]})"]

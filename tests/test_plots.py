@@ -11,8 +11,9 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, Nominal, datasets, infer, plots, sample
-from hbm_learn.assessment import selection
+from hbm_learn import HBM, BoltzmannMachine, Interactions, Interval, Moments, Nominal, datasets, infer, plots, sample
+from hbm_learn.assessment import predictive, selection
+from hbm_learn.data.samples import Samples
 from hbm_learn.plots import volcano
 from hbm_learn.sampling.diagnostics import split_r_hat
 from hbm_learn.space import Space
@@ -418,6 +419,89 @@ def test_coupling_table_of_three_labels_and_of_numbers():
     )
     with pytest.raises(ValueError, match="would take 13 pictures"):
         plots.CouplingTableDisplay(many, (0, 1, 2))
+
+
+# ---------------------------------------------------------------------- the sum of all variables
+
+
+def standardised(X):
+    return ((X - X.mean(axis=0)) / X.std(axis=0)).sum(axis=1)
+
+
+def test_total_is_that_of_data_and_of_all_states(est, frame):
+    display = plots.TotalDisplay.from_estimator(est, frame)
+    X = frame.to_numpy(dtype=float)
+    assert display.data == pytest.approx(np.histogram(standardised(X), display.edges)[0] / len(X))
+    drawn = sample(est.model_, 200_000, method="exact", random_state=3)
+    S = ((drawn - X.mean(axis=0)) / X.std(axis=0)).sum(axis=1)
+    shares = np.histogram(S, display.edges)[0] / len(S)
+    assert np.abs(shares - display.model).max() < 5 * np.sqrt(0.25 / len(S))
+    assert display.model.sum() == pytest.approx(1.0, abs=5e-4)
+    assert display.n_model == np.inf
+    z = (display.data - display.model)[display.errors > 0] / display.errors[display.errors > 0]
+    assert np.abs(z).max() < 5
+
+
+def test_total_shows_what_a_model_of_pairs_misses():
+    """Eight spins with a common push, fitted as independent: the tails of the data are far outside the model's."""
+    X = sample(BoltzmannMachine(np.zeros(8), {(i, j): 0.12 for i in range(8) for j in range(i)}), 4000, random_state=1)
+    display = plots.TotalDisplay.from_estimator(HBM(order=1).fit(X), X)
+    assert (display.data - display.model)[[0, -1]].min() > 5 * display.errors[[0, -1]].max()
+    better = plots.TotalDisplay.from_estimator(HBM(order=2).fit(X), X)
+    assert np.abs(better.data - better.model)[[0, -1]].max() < 5 * better.errors[[0, -1]].max()
+
+
+def test_total_of_few_values_draws_each_of_them():
+    X = np.array(np.meshgrid(*[[0, 1]] * 4)).reshape(4, -1).T.repeat(20, axis=0)
+    X = np.random.default_rng(0).permutation(X)
+    display = plots.TotalDisplay.from_estimator(HBM(order=2).fit(X), X)
+    assert display.data == pytest.approx(np.array([1, 4, 6, 4, 1]) / 16)
+    assert 0.5 * (display.edges[1:] + display.edges[:-1]) == pytest.approx([-4, -2, 0, 2, 4])
+    assert display.model == pytest.approx(display.data, abs=0.02)
+    assert display.errors == pytest.approx(np.sqrt(display.model * (1 - display.model) / 320))
+
+
+def test_total_of_weights_is_that_of_repeated_rows():
+    rng = np.random.default_rng(2)
+    X, counts = rng.integers(0, 3, (60, 4)), rng.integers(1, 5, 60)
+    whole, est = X.repeat(counts, axis=0), HBM(order=2).fit(X, sample_weight=counts)
+    by_weight = plots.TotalDisplay.from_estimator(est, X, sample_weight=counts)
+    by_row = plots.TotalDisplay.from_estimator(est, whole)
+    assert by_weight.data == pytest.approx(by_row.data)
+    assert by_weight.model == pytest.approx(by_row.model)
+    assert by_weight.n_data == counts.sum()
+
+
+def test_total_on_the_real_line_is_gaussian():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 2.0, 0.5], [0.0, 0.0, 1.0]]) + 4.0
+    display = plots.TotalDisplay.from_estimator(HBM().fit(X), X)
+    spread = np.sqrt(np.corrcoef(X.T).sum())
+    assert display.model == pytest.approx(np.diff(stats.norm.cdf(display.edges / spread)), abs=0.003)
+    assert np.abs(display.data - display.model).max() < 0.03
+
+
+def test_total_beyond_enumeration_is_that_of_samples():
+    model = datasets.make_planted(16, {2: 12}, random_state=1)
+    X = sample(model, 1500, random_state=2)
+    est = HBM(order=2, random_state=0).fit(X)
+    display = plots.TotalDisplay.from_estimator(est, X)
+    shares = np.histogram(standardised(X), display.edges)[0] / len(X)
+    assert display.data == pytest.approx(shares, abs=1.01 / len(X))  # rounding may move a row over the last edge
+    assert display.model.sum() == pytest.approx(1.0)
+    assert 100 < display.n_model < np.inf
+    found = predictive.check(est.model_, Samples.check(X, space=est.model_.space), 0)
+    same = plots.TotalDisplay.from_check(found)
+    assert same.model == pytest.approx(display.model)
+    assert len(same.axes_) == 2
+
+
+def test_total_that_cannot_be_drawn_says_so():
+    X = np.random.default_rng(0).uniform(size=(200, 2))
+    with pytest.raises(ValueError, match="on an interval"):
+        plots.TotalDisplay.from_estimator(HBM(order=2, alphabet=Interval(0, 1)).fit(X), X)
+    with pytest.raises(ValueError, match="give b \\+ 1 edges"):
+        plots.TotalDisplay([0, 1], [0.5, 0.5], [0.5, 0.5], 10)
 
 
 # ---------------------------------------------------------------------- path, chains

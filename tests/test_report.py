@@ -4,6 +4,7 @@ import base64
 import re
 import runpy
 import shutil
+from copy import copy
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,13 +14,16 @@ import pandas as pd
 import pytest
 
 from hbm_learn import HBM, BoltzmannMachine, Nominal, datasets, report, sample
-from hbm_learn.assessment import heldout
+from hbm_learn.assessment import checks, dependence, heldout, predictive, selection, summary
+from hbm_learn.assessment.trust import Check, Trust
 from hbm_learn.cli.main import main
 from hbm_learn.names import interaction_name, short_names, value_name
 from hbm_learn.report import heatmap, tables, words
 from hbm_learn.report.columns import column_facts, missing_cells
 from hbm_learn.report.data import data
 from hbm_learn.report.meaning import meaning
+from hbm_learn.report.trust import trust
+from hbm_learn.sampling.diagnostics import AGREEMENT
 from hbm_learn.space import Space
 
 NAMES = ["rain", "wind", "sun", "frost", "<script>alert('x')</script>", 'a "quoted" & name']
@@ -95,13 +99,95 @@ def test_names_and_numbers_of_every_interaction(est, page):
 
 def test_says_how_far_to_trust_and_how_to_do_it_again(est, page):
     words = " ".join(page.text)
-    assert est.trust_.message[1:] in words
-    assert "can be relied on" in words
+    assert "This fit can be relied on." in words
+    assert est.trust_.headline == "can be relied on"
     assert "hbm-learn fit weather.csv" in words
     assert "HBM(order=3).fit(X)" in words
     assert "arXiv:1811.06967" in words
     assert "1,500 rows of 6 variables" in words
     assert "Pairs help. Triplets help." in words
+
+
+def test_every_check_is_a_row_with_its_mark(est, page):
+    assert len(est.trust_.checks) >= 3
+    for check in est.trust_.checks:
+        r = page.cells.index(f"{words.MARKS[check.verdict]} {check.name}")
+        assert page.cells[r + 2] == check.sentence
+        assert float(page.cells[r + 1].replace("−", "-").replace(",", "")) == pytest.approx(check.value, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "essential", "headline", "mark"),
+    [
+        ("care", False, "Take this fit with care.", "!"),
+        ("unknown", True, "Take this fit with care.", "?"),
+        ("bad", False, "Do not rely on this fit.", "✗"),
+        ("unknown", False, "This fit can be relied on.", "?"),
+    ],
+)
+def test_the_headline_follows_from_the_checks(est, verdict, essential, headline, mark):
+    odd = copy(est)
+    odd.trust_ = Trust((Check("a < b", None, verdict, "x < y & z.", essential),))
+    section = Page(trust(odd, 0.95))
+    assert headline in section.text
+    assert section.cells[3:] == [f"{mark} a < b", "", "x < y & z."]
+
+
+def test_every_column_is_explained_once_and_in_the_same_words(est, mixed, page):
+    text = " ".join(page.text)
+    shown = ["effect", "interval", "score", "q", "weight"]
+    assert all(text.count(words.COLUMNS[name]) == 1 for name in shown)
+    assert not any(words.COLUMNS[name] in text for name in set(words.COLUMNS) - set(shown))
+    assert words.COLUMNS["df"] in words.explained(mixed, True)
+    tables_page = (Path(__file__).parents[1] / "docs" / "tables.md").read_text(encoding="utf-8")
+    flat = " ".join(tables_page.split())
+    assert all(sentence in flat for sentence in words.COLUMNS.values())
+
+
+def test_what_is_only_a_subset_is_marked():
+    X = sample(BoltzmannMachine(np.zeros(3), {(0, 1, 2): 0.5}), 3000, method="exact", random_state=5)
+    chosen = HBM(order=3, fdr=0.01).fit(X)
+    table = Page(tables.interactions(chosen, 0.95))
+    kept = {name: table.cells[table.cells.index(name) + 6] for name in ("x0 × x1 × x2", "x0 × x1", "x1 × x2")}
+    assert kept == {"x0 × x1 × x2": "test", "x0 × x1": "subset", "x1 × x2": "subset"}
+    assert "they are subsets" in " ".join(table.text)
+    assert words.COLUMNS["kept"] in table.text
+    lines = [line for line in str(chosen.summary()).splitlines() if " × " in line]
+    assert [line.split()[-3] for line in lines] == ["test", "subset", "subset", "subset"]
+    everything = HBM(order=3).fit(X)
+    assert "kept by" not in str(everything.summary())
+    assert "kept by" not in Page(tables.interactions(everything, 0.95)).cells
+
+
+def test_the_summary_says_what_was_chosen_and_how_far_to_trust_it(frame):
+    auto = HBM().fit(frame)
+    text = str(auto.summary())
+    assert "Order                 3, by the evidence" in text
+    assert f"order 2 {auto.evidence_[2]:+,.1f}, order 3 {auto.evidence_[3]:+,.1f}, over independence" in text
+    assert summary.ORIGINS[auto.origin_] in text
+    assert "How far to trust it: can be relied on." in text
+    assert all(sentence in text for sentence in auto.trust_.reasons)
+    assert "z, p and q are of the score test" in text
+    given = HBM(order=2, alpha=3.0, refine=None).fit(frame)
+    assert "Order                 2\n" in str(given.summary())
+    assert "Prior                 given, precision 3 (order 2)" in str(given.summary())
+    assert "Evidence" not in str(given.summary())
+    assert "Prior                 none" in str(HBM(order=2, alpha=0).fit(frame).summary())
+
+
+def test_the_page_on_trust_has_the_thresholds_of_the_code():
+    page = " ".join((Path(__file__).parents[1] / "docs" / "trust.md").read_text(encoding="utf-8").split())
+    for text in (
+        f"less than once in {1 / checks.LEVEL:g} times",
+        f"up to {checks.SMALL_BIAS:g} good, up to {checks.LARGE_BIAS:g} care",
+        f"above {checks.UNSETTLED:g} care",
+        f"up to {100 * checks.SOME_ROWS:g} % good, up to {100 * checks.MANY_ROWS:g} % care",
+        f"up to {dependence.LIMIT:g} good, up to {2 * dependence.LIMIT:g} care",
+        f"R-hat above {AGREEMENT:g}",
+        f"at least {selection.WORTH:g} nats",
+        f"fewer than {predictive.MIN_CARRIERS} rows",
+    ):
+        assert text in page, text
 
 
 def test_is_self_contained_and_not_large(text, page):
@@ -115,7 +201,7 @@ def test_is_self_contained_and_not_large(text, page):
 
 def test_pictures_are_images_with_words(page):
     alts = page.attributes("img", "alt")
-    assert len(alts) == 4
+    assert len(alts) == 5
     assert all(alts)
     for source in page.attributes("img", "src"):
         assert b"<svg" in base64.b64decode(source.split(",", 1)[1])
@@ -169,9 +255,12 @@ def test_caution_where_the_closed_form_is_biased():
     X = sample(model, 3000, method="exact", random_state=0)
     with pytest.warns(UserWarning, match="Do not rely on this fit.*bias of the closed form"):
         est = HBM(order=2, refine=None).fit(X)
-    words = " ".join(Page(report.html(est, X)).text)
-    assert "Read this with caution" in words
-    assert "the model leaves something out" in words
+    page = Page(report.html(est, X))
+    assert "Do not rely on this fit." in page.text
+    bad = [check for check in est.trust_.checks if check.verdict == "bad"]
+    assert {check.name for check in bad} == {"fitted moments", "bias of the closed form"}
+    assert all(f"✗ {check.name}" in page.cells for check in bad)
+    assert "This fit can be relied on." not in page.text
 
 
 def test_real_data_and_missing_values():
@@ -321,7 +410,7 @@ def test_an_interaction_of_labels_is_a_row_and_a_table(mixed, mixed_page):
 def test_every_interaction_with_labels_has_its_table(mixed, mixed_page):
     with_labels = [mu for mu in mixed.interactions_ if {1, 3, 4} & set(mu)]
     details = [tag for tag, _ in mixed_page.tags if tag == "details"]
-    assert len(details) == len(with_labels) + 1  # and the variables
+    assert len(details) == len(with_labels) + 2  # and the columns, and the variables
     assert heatmap.n_cells(mixed.model_, mixed.interactions_.index((0, 2))) == 0
     assert heatmap.n_cells(mixed.model_, mixed.interactions_.index((1, 3, 4))) == 24
 
@@ -338,7 +427,9 @@ def test_large_tables_are_told_by_their_strongest_entries(monkeypatch, mixed):
     strongest = f"region = {regions[i]}, <i>$party_^</i> = {parties[j]}: " + words.signed(J[i, j])
     assert items[0] == escape(strongest)
     monkeypatch.setattr(tables, "MAX_CELLS", 5)
-    assert tables.interactions(mixed, 0.95).count("<details>") <= 2  # 5 cells in all: two of two, or one larger
+    assert (
+        tables.interactions(mixed, 0.95).count("<details>") <= 3
+    )  # the columns; 5 cells in all: two of two, or one larger
 
 
 def test_the_data_section_tells_each_variable(mixed, mixed_page):

@@ -117,11 +117,11 @@ def _of_largest(name: str, largest: float, n: int, what: str) -> Check:
     if not n:
         return Check(name, None, "unknown", "Too few rows carry the moments of the model to compare them.", True)
     chance = min(1.0, 2.0 * n * float(stats.norm.sf(largest)))
-    says = f"are within {largest:.1f} standard errors of the data's"
     if chance >= LEVEL:
-        return Check(name, largest, "good", f"{what} {says}.", True)
+        return Check(name, largest, "good", f"{what} are within {largest:.1f} standard errors of the data's.", True)
     verdict = "care" if largest < 8.0 else "bad"
-    return Check(name, largest, verdict, f"{what} {says}, more than chance allows: it is another model.", True)
+    says = f"{what} are up to {largest:.1f} standard errors from the data's, more than chance makes"
+    return Check(name, largest, verdict, f"{says}: it is another model.", True)
 
 
 def unfitted_moments(samples: PredictiveCheck | None) -> list[Check]:
@@ -129,16 +129,15 @@ def unfitted_moments(samples: PredictiveCheck | None) -> list[Check]:
     if samples is None or not samples.mixes:
         return []
     largest, fine = samples.unfitted.largest, samples.agrees_unfitted
-    says = f"Moments of the next order, which were not fitted, are within {largest:.1f} standard errors"
-    out = [
-        Check("next order", largest, "good", f"{says}.")
-        if fine
-        else Check("next order", largest, "care", f"{says}, more than chance allows: raise `order`.")
-    ]
+    what = "Moments of the next order, which were not fitted, are"
+    good = f"{what} within {largest:.1f} standard errors of the data's."
+    off = f"{what} up to {largest:.1f} standard errors from the data's, more than chance makes: raise `order`."
+    out = [Check("next order", largest, "good" if fine else "care", good if fine else off)]
     largest, fine = samples.total.largest, samples.agrees_total
-    says = f"The distribution of the sum of all variables is within {largest:.1f} standard errors of the data's"
-    more = ", more than chance allows: the model misses what all variables do together."
-    out.append(Check("sum of all", largest, "good" if fine else "care", says + ("." if fine else more)))
+    what = "The distribution of the sum of all variables is"
+    good = f"{what} within {largest:.1f} standard errors of the data's."
+    off = f"{what} up to {largest:.1f} standard errors from the data's: the model misses what all do together."
+    out.append(Check("sum of all", largest, "good" if fine else "care", good if fine else off))
     return out
 
 

@@ -83,7 +83,7 @@ class PredictiveCheck:
 
     @property
     def agrees_fitted(self) -> bool:
-        """Whether the largest |z| of the means and fitted moments may be chance, at level 0.001."""
+        """Whether the largest ``|z|`` of the means and fitted moments may be chance, at level 0.001."""
         return self.means.agrees and self.fitted.agrees
 
     @property

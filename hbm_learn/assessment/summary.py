@@ -13,6 +13,19 @@ from hbm_learn.assessment import intervals
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.names import interaction_name
+from hbm_learn.states import MAX_STATES
+
+TESTS = {
+    "score": "the score test, which no prior enters",
+    "wald": "the estimate without its prior over its error",
+}
+# Where the couplings of a learnt prior have their zero.
+ORIGINS = {
+    "mean": "a learnt mixture of couplings about the means",
+    "middle": "a learnt mixture of couplings about the middle of the values",
+    "mode": "a learnt mixture of couplings about the most frequent values",
+    "coding": "a learnt mixture of couplings about the zeros of the coding",
+}
 
 
 def frame(
@@ -108,14 +121,14 @@ class Summary:
         """
         table = est.to_frame(level)
         order = np.argsort(-np.abs(table["z"].to_numpy()), kind="stable")[:most]
-        percent = f"{100 * level:g} % interval"
-        header = ["interaction", "effect", percent, "z", "df", "p", "q", "weight", "s.e."]
-        rows = [_row(table.iloc[int(r)]) for r in order]
+        percent, chosen = f"{100 * level:g} % interval", est.fdr is not None
+        header = ["interaction", "effect", percent, "z", "df", "p", "q", *["kept by"] * chosen, "weight", "s.e."]
+        rows = [_row(table.iloc[int(r)], chosen) for r in order]
         left = len(table) - len(rows)
         foot = [f"… and {left:,} more, less sure."] if left else []
-        foot += [] if est.converged_ else [f"Not converged: {est.result_.status}"]
-        foot += [est.trust_.message]
-        return cls(_head(est), header, rows, foot)
+        foot += [f"The interval is of the effect; z, p and q are of {TESTS[est.tests_.method]}."] if rows else []
+        foot += [f"How far to trust it: {est.trust_.headline}.", *est.trust_.reasons, *est.result_.notes]
+        return cls(head(est), header, rows, foot)
 
     def __str__(self) -> str:
         widths = [max(len(row[c]) for row in [self.header, *self.rows]) for c in range(len(self.header))]
@@ -142,20 +155,40 @@ class Summary:
         return str(self)
 
 
-def _head(est: Any) -> list[tuple[str, str]]:
+def head(est: Any) -> list[tuple[str, str]]:
+    """Name and value of what concerns the whole of a fit."""
     space, terms = est.model_.space, est.result_.terms
     counts = ", ".join(f"{int((terms.order == k).sum()):,} of order {k}" for k in terms.keys.orders)
-    alpha = ", ".join(f"{a:.3g} (order {k})" for k, a in est.alpha_.items())
-    return [
+    sampled = est.result_.method == "likelihood" and not space.enumerable(MAX_STATES)
+    evidence = ", ".join(f"order {k} {x:+,.1f}" for k, x in est.evidence_.items() if k > 1)
+    found = [
         ("Rows", f"{est.moments_.n_samples:,.0f}"),
         ("Variables", f"{space.n_features:,}"),
         ("Interactions", counts or "none"),
-        ("Method", est.result_.method),
-        ("Prior precision", alpha or "–"),
+        ("Order", chosen_order(est).removeprefix("Order ")),
+        ("Method", est.result_.method + ", by Monte Carlo" * sampled),
+        ("Prior", prior(est)),
     ]
+    return [*found, ("Evidence (nats)", f"{evidence}, over independence")] if evidence else found
 
 
-def _row(row: Any) -> list[str]:
+def chosen_order(est: Any) -> str:
+    """The order, and who chose it."""
+    by_evidence = est.order == "auto" and est.interactions is None and est.fdr is None and est.evidence_
+    return f"Order {est.order_}" + (", by the evidence" if by_evidence else "")
+
+
+def prior(est: Any) -> str:
+    """The prior of the couplings, with one over its standard deviation squared for each order."""
+    if not any(est.alpha_.values()):
+        return "none"
+    precision = ", ".join(f"{a:.3g} (order {k})" for k, a in est.alpha_.items())
+    if est.origin_ is None:
+        return f"{'learnt' if isinstance(est.alpha, str) else 'given'}, precision {precision}"
+    return f"{ORIGINS[est.origin_]}, precision {precision}"
+
+
+def _row(row: Any, chosen: bool) -> list[str]:
     mu = row["interaction"]
     name = interaction_name(mu, {i: f"x{i}" if isinstance(i, int) else str(i) for i in mu})
     interval = (
@@ -163,11 +196,9 @@ def _row(row: Any) -> list[str]:
     )
     numbers = [f"{row['z']:.2f}", f"{row['df']}", _small(row["p_value"]), _small(row["q_value"])]
     sign = "+" if row["df"] == 1 else ""  # the size of a block has none
-    return [name, f"{row['effect']:{sign}.3f}", interval, *numbers, f"{row['weight']:{sign}.4g}", _error(row)]
-
-
-def _error(row: Any) -> str:
-    return f"{row['standard_error']:.2g}"
+    numbers += ["test" if row["selected"] else "subset"] * chosen
+    weight, error = f"{row['weight']:{sign}.4g}", f"{row['standard_error']:.2g}"
+    return [name, f"{row['effect']:{sign}.3f}", interval, *numbers, weight, error]
 
 
 def _small(p: float) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from hbm_learn import conditionals, inference, sampling
-from hbm_learn.cli.files import categorical_features, check_outputs, known_columns, load, read_table
+from hbm_learn.assessment import summary
+from hbm_learn.cli.files import categorical_features, check_outputs, known_columns, load, read_grouped
 from hbm_learn.cli.terminal import more_rows, print_table, progress
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows
@@ -35,11 +36,11 @@ def fit(args: Namespace) -> None:
     check_outputs([args.output, args.table, args.report], [args.data])
     with progress(2 + 4 * bool(args.report)) as step:
         step("reading")
-        X = read_table(args)
+        X, groups = read_grouped(args)
         est = _estimator(args, X)
         step("fitting")
         start = time.perf_counter()
-        est.fit(X)
+        est.fit(X, **groups)
         seconds = time.perf_counter() - start
         if args.output:
             models.save(args.output, est.model_, getattr(est, "feature_names_in_", None))
@@ -49,7 +50,8 @@ def fit(args: Namespace) -> None:
             from hbm_learn import report
 
             command = shlex.join(["hbm-learn", *args.argv])
-            report.write(args.report, est, X, level=args.level, source=args.data, command=command, progress=step)
+            about = {"level": args.level, "source": args.data, "command": command, "groups": args.groups}
+            report.write(args.report, est, X, **about, progress=step)
     _print_fit(args, est, X, seconds)
 
 
@@ -80,9 +82,11 @@ def _table(est: HBM, level: float) -> Any:
 
 def _print_fit(args: Namespace, est: HBM, X: Any, seconds: float) -> None:
     print(f"{args.data}: {size(X)}, {words.all_values(est.model_.space)}.")
-    print(f"Order {est.order_}, in {seconds:.1f} s: {words.fitted(est)}")
+    print(f"{summary.chosen_order(est)}, in {seconds:.1f} s: {words.fitted(est)}")
     print(words.found(est))
-    print("How far to trust it: " + " ".join(words.caveats(est)))
+    print(f"How far to trust it: {est.trust_.headline}.")
+    for mark, sentence in words.reasons(est):
+        print(f"  {mark} {sentence}")
     if len(est.weights_):
         print()
         _print_rows(est, args.top, args.level)
@@ -98,9 +102,10 @@ def size(X: Any) -> str:
 
 def _print_rows(est: HBM, top: int, level: float) -> None:
     rows = words.strongest(est, max(top, 0), level, short_names(feature_names(est), 24))
-    blocks = bool((rows.df > 1).any())
+    blocks, chosen = bool((rows.df > 1).any()), est.fdr is not None
+    interval = f"{100 * level:g} % interval"
     print_table(
-        ["interaction", "order", "effect", f"{100 * level:g} % interval", "z", *["df"] * blocks, "q", "weight"],
+        ["interaction", "order", "effect", interval, "z", *["df"] * blocks, "q", *["kept by"] * chosen, "weight"],
         [
             [
                 label,
@@ -110,12 +115,16 @@ def _print_rows(est: HBM, top: int, level: float) -> None:
                 rows.text("z", r, 1),
                 *[str(rows.df[r])] * blocks,
                 words.small(rows.q[r]),
+                *[rows.kept(r)] * chosen,
                 rows.text("weight", r),
             ]
             for r, label in enumerate(rows.labels)
         ],
     )
     more_rows(len(est.weights_) - len(rows))
+    if len(rows):
+        print()
+        print(*words.explained(est, blocks), sep="\n")
 
 
 # ---------------------------------------------------------------------- sample, score, infer

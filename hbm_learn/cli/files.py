@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hbm_learn.io import models, tables
 from hbm_learn.model import BoltzmannMachine
 
@@ -14,6 +16,24 @@ from hbm_learn.model import BoltzmannMachine
 def read_table(args: Namespace) -> Any:
     """The table of a command that has --na, --columns and --drop."""
     return tables.choose_columns(tables.read(args.data, args.na), args.columns, args.drop)
+
+
+def read_grouped(args: Namespace) -> tuple[Any, dict[str, Any]]:
+    """The table without the column of --groups, and what ``fit`` is told of it."""
+    if args.groups is None:
+        return read_table(args), {}
+    whole = tables.read(args.data, args.na)
+    labels = tables.choose_columns(whole, [args.groups])
+    labels = labels.iloc[:, 0].to_numpy() if hasattr(labels, "iloc") else labels[:, 0]
+    missing = int(np.count_nonzero([x is None or x != x for x in labels.tolist()]))
+    if missing:
+        raise ValueError(
+            f"column {args.groups!r} of --groups lacks the label of {missing} rows: give every row a group, or leave "
+            "such rows out of the file."
+        )
+    # Out of --columns, or dropped: the labels are not among what is fitted.
+    keep = None if args.columns is None else [name for name in args.columns if name != args.groups]
+    return tables.choose_columns(whole, keep, [*(args.drop or []), args.groups]), {"groups": labels}
 
 
 def load(path: str) -> tuple[BoltzmannMachine, list[str] | None]:

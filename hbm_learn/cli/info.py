@@ -116,8 +116,9 @@ def _plan(args: Namespace, X: Any, columns: Sequence[ColumnFacts]) -> list[str]:
     if dropped:
         sentences.append(f"{words.counted(dropped, 'row')} with a missing value would be left out of a fit.")
     number = sum(comb(samples.n_features, k) for k in range(2, order + 1))
-    sentences.append(f"{takes} order {order}: {number:,} interactions, fitted by {_method(samples.space)}.")
-    return sentences
+    lower = f" Without --fdr it returns to order {order - 1} where the evidence does not prefer {order}."
+    sentence = f"{takes} order {order}: {number:,} interactions, fitted by {_method(samples.space)}."
+    return [*sentences, sentence + (lower if order > 2 else "")]
 
 
 def _method(space: Space) -> str:

@@ -37,10 +37,9 @@ Fit a higher-order Boltzmann machine:
   P(x) ∝ exp( Σ h_i x_i - ½ Σ d_i x_i² + Σ_pairs J_ij x_i x_j + Σ_triplets J_ijk x_i x_j x_k + … )
 
 Text makes a column of labels, whose interactions are tables of weights.
-The table that is printed holds the interactions with the strongest evidence: their effect, with every variable in units
-of its standard deviation about its mean, and its interval; the q-value, the share of false ones to expect among all
-that are at least as sure; and the weight J in the coding of the data.
-Rows with a missing value are left out.
+The table that is printed holds the interactions with the strongest evidence, and says below what its columns are: the
+effect with its interval, z and q of the test, the weight in the coding of the data. Before it stands how far to trust
+the fit, and why. Rows with a missing value are left out.
 """
 FIT_EXAMPLES = """\
 examples:
@@ -48,6 +47,8 @@ examples:
       test all pairs and triplets, keep those that stand out with at most 5 % false ones, write a report to read
   hbm-learn fit survey.csv --drop id,date --categorical region,party --na -9 --order 2 -o model.npz --table all.csv
       region and party are labels even where they are written as numbers, and -9 stands for missing
+  hbm-learn fit sessions.csv --groups subject
+      rows of one subject depend on each other, and errors and tests allow for it
   hbm-learn fit spins.npy --interactions "0*1,1*2,0*1*2" --alphabet -1,1
 """
 
@@ -135,7 +136,12 @@ def _add_fit(subparsers: Any) -> None:
     parser = _command(subparsers, "fit", commands.fit, "learn a model from a table of samples", FIT, FIT_EXAMPLES)
     parser.add_argument("data", help=f"samples: {FORMATS}")
     model = parser.add_argument_group("the model")
-    model.add_argument("--order", type=values.order, default="auto", help='largest interaction considered, or "auto"')
+    model.add_argument(
+        "--order",
+        type=values.order,
+        default="auto",
+        help='largest interaction, or "auto": 3 or 2, by evidence',
+    )
     model.add_argument(
         "--interactions",
         type=values.interactions,
@@ -158,7 +164,14 @@ def _add_fit(subparsers: Any) -> None:
         default="free",
         help="what a number may do by itself: a weight for every value (free, the default), or h x - d x²/2",
     )
-    _add_reading(parser.add_argument_group("the table"))
+    table = parser.add_argument_group("the table")
+    _add_reading(table)
+    table.add_argument(
+        "--groups",
+        metavar="COLUMN",
+        help="labels of rows that belong together (a subject, a block of time), which may depend on each other; this"
+        " column is not fitted",
+    )
     how = parser.add_argument_group("how it is fitted")
     how.add_argument(
         "--refine",

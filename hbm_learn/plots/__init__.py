@@ -11,6 +11,7 @@ from hbm_learn.plots.coupling_table import CouplingTableDisplay
 from hbm_learn.plots.hypergraph import HypergraphDisplay
 from hbm_learn.plots.moments import MomentsDisplay
 from hbm_learn.plots.path import PathDisplay
+from hbm_learn.plots.total import TotalDisplay
 from hbm_learn.plots.volcano import VolcanoDisplay
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "HypergraphDisplay",
     "MomentsDisplay",
     "PathDisplay",
+    "TotalDisplay",
     "VolcanoDisplay",
 ]

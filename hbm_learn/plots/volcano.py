@@ -19,7 +19,7 @@ from hbm_learn.space import Space
 from hbm_learn.terms import Terms
 
 _AXES = {"effect": r"effect $\tilde{J}_\mu$", "weight": r"weight $J_\mu$ (nats)"}
-# Below this a p-value has lost digits to underflow, and its logarithm is taken from the statistic.
+# Below this a p-value has lost digits to underflow, and its logarithm is taken from z or the statistic.
 _SMALLEST = 1e-290
 # Longer names stand in a key, in lines of so many letters, and numbers beside the markers.
 _BESIDE, _KEY = 28, 44
@@ -90,7 +90,7 @@ class VolcanoDisplay:
     def from_estimator(
         cls, estimator: Any, *, x: str = "effect", level: float | None = None, ax: Any = None, **options: Any
     ) -> VolcanoDisplay:
-        """Draw the tests of a fitted HBM. With ``fdr``, what was left out of the model is drawn by its preselection.
+        """Draw the tests of a fitted HBM. With ``fdr``, what was left out of the model is drawn by the closed form.
 
         Parameters
         ----------
@@ -105,12 +105,11 @@ class VolcanoDisplay:
         """
         choose("x", x, _AXES)
         result, tests = estimator.result_, estimator.tests_
-        terms, mine = result.terms, _columns(result, tests.p_values, tests.z, tests.q_values, x)
+        terms, mine = result.terms, _columns(result, tests, tests.q_values, x)
         if estimator.fdr is not None:
             terms = tests.considered
             first = closed_form(estimator.moments_, terms.columns, estimator.site)
-            tested = Tests.of(first)
-            everything = _columns(first, tested.p_values, tested.z, np.ones(len(terms)), x)
+            everything = _columns(first, Tests.of(first), np.ones(len(terms)), x)
             kept = terms.keys.positions(result.terms.keys)
             mine = [_overwritten(outside, kept, inside) for outside, inside in zip(everything, mine)]
         values, z, q, minus_log_p = mine
@@ -234,12 +233,15 @@ def log_tail(statistic: np.ndarray, df: np.ndarray) -> np.ndarray:
     return np.minimum(out, 0.0)
 
 
-def _columns(result: Any, p: np.ndarray, z: np.ndarray, q: np.ndarray, x: str) -> list[np.ndarray]:
+def _columns(result: Any, tests: Tests, q: np.ndarray, x: str) -> list[np.ndarray]:
     """Values, z, q and −log₁₀ p of the terms of a result."""
     values = result.effects if x == "effect" else result.model.weights
+    # The z of a single score test has its p-value, however small; that of a block ends where p underflows.
+    score = tests.method == "score"
+    tail = log_tail(tests.z**2 if score else result.statistic, np.ones_like(result.df) if score else result.df)
     with np.errstate(divide="ignore"):
-        logs = np.where(p > _SMALLEST, np.log(p), log_tail(result.statistic, result.df))
-    return [values, z, q, -logs / np.log(10.0)]
+        logs = np.where(tests.p_values > _SMALLEST, np.log(tests.p_values), tail)
+    return [values, tests.z, q, -logs / np.log(10.0)]
 
 
 def _overwritten(values: np.ndarray, positions: np.ndarray, by: np.ndarray) -> np.ndarray:

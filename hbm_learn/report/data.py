@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn.assessment import summary
 from hbm_learn.data.tables import complete_rows
 from hbm_learn.estimator import HBM
 from hbm_learn.names import feature_names, value_name
@@ -16,6 +17,8 @@ from hbm_learn.report.columns import missing_cells, ordered_categories
 # Variables in the file, and values of one of them.
 MAX_VARIABLES = 500
 MAX_BARS = 16
+# What the summary says of the whole fit, and the report as well.
+_FROM_SUMMARY = ("Order", "Prior", "Evidence")
 
 
 def data(est: HBM, X: Any, source: str | None) -> str:
@@ -27,8 +30,8 @@ def data(est: HBM, X: Any, source: str | None) -> str:
         "rows": f"{n_rows:,}" + (f", {left_out:,.0f} with missing values left out" if left_out else ""),
         "variables": f"{est.n_features_in_:,} ({words.all_values(est.model_.space)})",
         "model": words.fitted(est),
-        "prior precision": ", ".join(f"order {k}: {a:.3g}" for k, a in est.alpha_.items()) or "none",
     }
+    facts |= {name.lower(): value for name, value in summary.head(est) if name.split()[0] in _FROM_SUMMARY}
     listed = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
     more = f" (the first {MAX_VARIABLES} are shown)" if len(names) > MAX_VARIABLES else ""
     return (

@@ -1,4 +1,4 @@
-"""What an effect, a weight and a q-value mean, on the variables of this fit."""
+"""What an effect and a weight mean, on the variables of this fit; ``words.COLUMNS`` says what each column is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hbm_learn.names import feature_names, value_name
 
 def meaning(est: HBM) -> list[str]:
     """Paragraphs."""
-    return [_effect(est), *_labels(est), _weight(est), _tests(est)]
+    return [_effect(est), *_labels(est), _weight(est)]
 
 
 def _effect(est: HBM) -> str:
@@ -70,13 +70,3 @@ def _odds(est: HBM) -> list[str]:
         f"the other: when {names[i]} goes from {a0} to {a1}, the odds that {names[j]} is {b1} are multiplied by "
         f"{ratio:.3g}{others}."
     ]
-
-
-def _tests(est: HBM) -> str:
-    z = "z is the effect over its sampling error"
-    if (est.result_.df > 1).any():
-        z += "; for a table of df free numbers, the z-score with the same p-value"
-    return (
-        "The interval, z and q are those of the effect. q is the share of false findings to expect among all "
-        f"interactions of that order that are at least as sure; {z}."
-    )

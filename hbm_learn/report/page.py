@@ -24,9 +24,8 @@ from hbm_learn.io.replacing import replacing
 from hbm_learn.report import tables, words
 from hbm_learn.report.data import data
 from hbm_learn.report.meaning import meaning
+from hbm_learn.report.trust import trust
 
-# A model whose moments are further from the data's than this, in standard errors, is to be read with caution.
-MAX_DISCREPANCY = 1.5
 CITATION = (
     "C. Takahashi, M. Yasuda and K. Tanaka, “Adaptive Thouless–Anderson–Palmer equation for higher-order Markov random "
     "fields”, arXiv:1811.06967."
@@ -59,6 +58,7 @@ def html(
     level: float = 0.95,
     source: str | None = None,
     command: str | None = None,
+    groups: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> str:
     """The report as a string.
@@ -75,6 +75,8 @@ def html(
         Where the samples are from, such as the name of a file.
     command : str or None
         The command that makes the report again, if there is one.
+    groups : str or None
+        What the groups of rows were, if the fit was given some.
     progress : callable
         Called with the name of each step.
     """
@@ -82,10 +84,10 @@ def html(
     moments = plots.MomentsDisplay.from_estimator(estimator)
     progress("drawing")
     figures = _figures(estimator, moments)
+    together = _together(estimator, X)
     progress("scoring held-out rows")
-    heldout = tables.heldout(estimator, X)
+    heldout = tables.heldout(estimator, X, groups is not None)
     progress("writing the report")
-    verdict, verdict_class, trust_items = _trust(estimator, moments, level)
     name = Path(source).name if source else "the data"
     return _template("report.html").substitute(
         css=_text("report.css"),
@@ -94,15 +96,14 @@ def html(
         date=date.today().isoformat(),
         title=escape(f"What interacts with what in {name}"),
         lead=escape(_lead(estimator, level)),
-        verdict=escape(verdict),
-        verdict_class=verdict_class,
-        trust_items="\n".join(f"<li>{escape(item)}</li>" for item in trust_items),
+        trust=trust(estimator, level),
+        together=together,
         meaning="".join(f"<p>{escape(sentence)}</p>" for sentence in meaning(estimator)),
         table=tables.interactions(estimator, level),
         figures=figures,
         heldout=heldout,
         data=data(estimator, X, source),
-        again=_again(estimator, source, command),
+        again=_again(estimator, source, command, groups),
     )
 
 
@@ -119,38 +120,13 @@ def _lead(est: HBM, level: float) -> str:
     return f"{size}{words.found(est)} The surest is {rows.labels[0]} (effect {margin})."
 
 
-def _trust(est: HBM, moments: plots.MomentsDisplay, level: float) -> tuple[str, str, list[str]]:
-    """(verdict, its class, sentences)."""
-    off = {k: value for k, value in moments.discrepancy_.items() if value > MAX_DISCREPANCY}
-    good = est.converged_ and not est.trust_.warning and not off
-    verdict = (
-        "The fit can be relied on, as far as these checks can tell."
-        if good
-        else "Read this with caution: see the points below."
-    )
-    kinds = {1: "means", 2: "covariances", 3: "third cumulants"}
-    if not est.model_.space.is_numeric:
-        kinds[1] = "means and frequencies"
-    figures = ", ".join(f"{kinds[k]} {value:.2f}" for k, value in moments.discrepancy_.items())
-    items = ["The optimiser converged."] if est.converged_ else []
-    items += words.caveats(est)
-    items.append(
-        f"Moments of the fitted model against those of the data, root mean square difference in standard errors: "
-        f"{figures}. Up to about 1 is what chance alone gives."
-        + ("" if not off else f" More than {MAX_DISCREPANCY:g} means that the model leaves something out.")
-    )
-    items.append(
-        f"The intervals hold the true effect {100 * level:g} times in 100 if the interactions that matter were "
-        "considered. A variable that was not measured can make others seem to interact."
-    )
-    return verdict, "good" if good else "caution", items
-
-
-def _again(est: HBM, source: str | None, command: str | None) -> str:
+def _again(est: HBM, source: str | None, command: str | None, groups: str | None) -> str:
     where = f"the samples in {source}" if source else "the samples"
+    labels = "" if groups is None else f"labels = …  # the column {groups}, which is not among those of X\n"
+    fit = f"{est!r}.fit(X{', groups=labels' * bool(labels)})"
     code = (
         "from hbm_learn import HBM, report\n\n"
-        f"X = …  # {where}, as an array or a data frame\nest = {est!r}.fit(X)\nreport.write('report.html', est, X)"
+        f"X = …  # {where}, as an array or a data frame\n{labels}est = {fit}\nreport.write('report.html', est, X)"
     )
     shell = "" if command is None else f"<p>In a terminal:</p><pre>{escape(command)}</pre>"
     versions = f"hbm_learn {hbm_learn.__version__}, NumPy {np.__version__}, Python {platform.python_version()}"
@@ -177,7 +153,8 @@ def _figures(est: HBM, moments: plots.MomentsDisplay) -> str:
             parts.append(_figure(hypergraph.figure_, alt, text, "medium"))
         text = "Each marker is an interaction. Filled ones stand above the line of the false-discovery rate."
         if est.fdr is not None:
-            text += " An open one above it passed the first, quick test and not the one after the refined fit."
+            text += " Open ones were tested and not kept, or kept as subsets only; those outside the model stand at"
+            text += " what the closed form makes of them."
         volcano = plots.VolcanoDisplay.from_estimator(est)
         parts.append(_figure(volcano.figure_, "Evidence against effect of every interaction tested.", text, "narrow"))
         if len(est.model_.columns.block(2)):
@@ -190,6 +167,21 @@ def _figures(est: HBM, moments: plots.MomentsDisplay) -> str:
     )
     parts.append(_figure(moments.figure_, "Observed against fitted moments, a panel for each order.", text, "panorama"))
     return "\n".join(parts)
+
+
+def _together(est: HBM, X: Any) -> str:
+    """What all variables do together, in data and model; why not, where that cannot be drawn."""
+    try:
+        display = plots.TotalDisplay.from_estimator(est, X)
+    except ValueError as error:
+        return f'<p class="note">Not drawn: {escape(str(error))}</p>'
+    text = (
+        "The sum of all variables, each in units of its standard deviation about its mean, in the data and in the "
+        "model, with twice the standard errors of their difference. Where the tails differ, the model lacks something "
+        "that all variables have in common."
+    )
+    alt = "Distribution of the sum of all variables, data against model, on two scales."
+    return _figure(display.figure_, alt, text, "panorama")
 
 
 def _figure(figure: Any, alt: str, caption: str, kind: str = "") -> str:

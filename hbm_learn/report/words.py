@@ -12,6 +12,7 @@ from hbm_learn.estimator import HBM
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.names import feature_names, interaction_name, value_name
 from hbm_learn.space import Alphabet, Space
+from hbm_learn.states import MAX_STATES
 
 # The false-discovery rate at which an interaction is said to stand out, unless the fit was given one.
 DEFAULT_FDR = 0.05
@@ -22,13 +23,31 @@ METHODS = {
     "pseudolikelihood": "pseudolikelihood",
     "screening": "interaction screening",
 }
+MARKS = {"good": "✓", "unknown": "?", "care": "!", "bad": "✗"}
+# What each column of a table of interactions is: the terminal, the report and the documentation say it in these words.
+COLUMNS = {
+    "effect": "The effect is the coupling with every variable in units of its standard deviation about its mean.",
+    "interval": "The interval is of the effect: it holds the true one with the probability in its heading, given the "
+    "prior.",
+    "score": "z is of the score test, which no prior enters: how far the data are from what they would be without this "
+    "interaction, given the others, in standard deviations.",
+    "wald": "z is the estimate without its prior over its standard error.",
+    "df": "df counts the free numbers of a table of labels; its z has the p-value of the whole table, and no sign.",
+    "q": "q is of the same test as z: the share of false findings to expect among all interactions of that order that "
+    "are at least as sure.",
+    "kept": "Kept by: its own test, or only as a subset of a larger interaction that passed.",
+    "weight": "The weight is the coupling J in the coding of the data.",
+}
+# How a row with ``fdr`` says why it is there.
+BY_TEST, BY_SUBSET = "test", "subset"
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Some interactions of a fit, as columns of equal length; ``position`` is where each stands in ``effects_``.
 
-    ``low`` and ``high`` are the interval of the effect, and z, p, q those of its test: they belong together.
+    ``low`` and ``high`` are the interval of the effect, z and q those of its test. ``passes``: whether it stands out by
+    its own test; with ``fdr``, what does not is there as a subset of what does.
     """
 
     position: np.ndarray
@@ -40,6 +59,7 @@ class Rows:
     high: np.ndarray
     z: np.ndarray
     q: np.ndarray
+    passes: np.ndarray
     weight: np.ndarray
 
     def __len__(self) -> int:
@@ -53,6 +73,10 @@ class Rows:
     def interval(self, r: int) -> str:
         """+0.1 to +0.2."""
         return f"{self.text('low', r)} to {self.text('high', r)}"
+
+    def kept(self, r: int) -> str:
+        """Why it is there, with ``fdr``."""
+        return BY_TEST if self.passes[r] else BY_SUBSET
 
 
 def strongest(est: HBM, most: int | None = None, level: float = 0.95, names: Sequence[str] | None = None) -> Rows:
@@ -71,6 +95,7 @@ def strongest(est: HBM, most: int | None = None, level: float = 0.95, names: Seq
         high=high,
         z=tests.z[position],
         q=tests.q_values[position],
+        passes=tests.passing(level_of(est))[position],
         weight=est.weights_[position],
     )
 
@@ -163,28 +188,46 @@ def level_of(est: HBM) -> float:
     return DEFAULT_FDR if est.fdr is None else float(est.fdr)
 
 
+def explained(est: HBM, blocks: bool) -> list[str]:
+    """What the columns of a table of its interactions are: sentences; ``blocks`` if some are tables of labels."""
+    shown = ["effect", "interval", est.tests_.method, *["df"] * blocks, "q", *["kept"] * (est.fdr is not None)]
+    return [COLUMNS[name] for name in [*shown, "weight"]]
+
+
+def method(est: HBM) -> str:
+    """How it was fitted."""
+    if est.result_.method == "likelihood" and not est.model_.space.enumerable(MAX_STATES):
+        return "Monte Carlo likelihood"
+    return METHODS.get(est.result_.method, est.result_.method)
+
+
 def fitted(est: HBM) -> str:
-    """What was fitted, and how: one sentence."""
-    how = METHODS.get(est.result_.method, est.result_.method)
-    considered = len(est.tests_.considered)
-    chosen = "" if est.fdr is None else f", chosen among {considered:,} by tests at false-discovery rate {est.fdr:g}"
-    return f"{counts(est.result_.terms.order)} fitted by {how}{chosen}."
+    """What was fitted, and how: a sentence or two."""
+    order, tests = est.result_.terms.order, est.tests_
+    if est.fdr is None:
+        return f"{counts(order)} fitted by {method(est)}."
+    chosen = f"chosen among {len(tests.considered):,} by tests at false-discovery rate {est.fdr:g}"
+    subsets = order[~tests.passing(est.fdr)]
+    are = "is there only as a subset" if len(subsets) == 1 else "are there only as subsets"
+    more = f" {capital(counts(subsets))} {are} of what passed."
+    return f"{counts(order)} fitted by {method(est)}, {chosen}." + (more if len(subsets) else "")
 
 
 def found(est: HBM) -> str:
     """How many interactions stand out: one sentence."""
     level = level_of(est)
-    passing = est.result_.terms.order[est.tests_.q_values <= level]
+    passing = est.result_.terms.order[est.tests_.passing(level)]
     if not len(passing):
         return f"No interaction stands out from chance at false-discovery rate {level:g}."
     verb = "stands" if len(passing) == 1 else "stand"
     return f"{counts(passing)} {verb} out from chance at false-discovery rate {level:g}."
 
 
-def caveats(est: HBM) -> list[str]:
-    """How far to trust the fit: sentences, the most serious first."""
-    sentences = [] if est.converged_ else [f"The fit did not converge: {est.result_.status}"]
-    return [*sentences, *map(capital, [est.trust_.message, *est.result_.notes])]
+def reasons(est: HBM) -> list[tuple[str, str]]:
+    """(mark, sentence) of the checks behind the headline of ``trust_``, and what else the fit has to say."""
+    behind = est.trust_.reasons
+    checks = [(MARKS[check.verdict], check.sentence) for check in est.trust_.checks if check.sentence in behind]
+    return [*checks, *(("·", capital(note)) for note in est.result_.notes)]
 
 
 def capital(sentence: str) -> str:

@@ -32,6 +32,8 @@ from hbm_learn.terms import Terms, closure, is_closed
 MAX_ROUNDS, STAYS = 8, 0.03
 # A pattern that fewer rows than this carry takes part when it stands out only.
 _RARE = 10.0
+# The residual above which sites have not settled.
+_SETTLED = 0.1
 # So many couplings are treated together whether they stand out or not.
 _FEW = 800
 # The residual of the sites that is enough to compare origins.
@@ -72,9 +74,17 @@ def learn(information: Information, fit: Fit, origins: Sequence[str] = ORIGINS) 
     # What is not active is expanded about zero, where it stays.
     here = information.at(np.where(np.concatenate([np.ones(n_own, dtype=bool), active]), fit.theta, 0.0))
     assert here is not None
-    origin = _best_origin(here, Origin.distinct(origins, parameters), start, active)
-    found = consistency.solve(here.quadratic(origin.among(active), active), n_own, start, _ROUGH)
-    return _settle(information, fit, here, origin, found, active)
+    best = None
+    for origin in _by_evidence(here, Origin.distinct(origins, parameters), start, active):
+        found = consistency.solve(here.quadratic(origin.among(active), active), n_own, start, _ROUGH)
+        result = _settle(information, fit, here, origin, found, active)
+        assert result.sites is not None
+        if best is None or result.sites.residual < best.sites.residual:  # type: ignore[union-attr]
+            best = result
+        if result.sites.residual < _SETTLED:
+            break  # of an origin whose sites do not settle, the evidence says nothing
+    assert best is not None
+    return best
 
 
 def _settle(
@@ -132,18 +142,23 @@ def active_couplings(sites: Sites, expected: np.ndarray, strong: float = consist
     return closure(terms.select(chosen), terms.space).positions(columns) >= 0
 
 
-def _best_origin(here: Expansion, candidates: list[Origin], start: Sites, active: np.ndarray) -> Origin:
-    """The one with the most evidence: on the couplings among the variables that have most, where there are many."""
+def _by_evidence(here: Expansion, candidates: list[Origin], start: Sites, active: np.ndarray) -> list[Origin]:
+    """The one with the most evidence first; those whose sites have not settled last.
+
+    The evidence is that of the couplings among the variables that have most, where there are many.
+    """
     if len(candidates) == 1:
-        return candidates[0]
+        return candidates
     terms, n_own = start.terms, here.parameters.n_own
     if active.sum() > _FEW:
         active = active & _among_the_busiest(terms.columns, active, terms.space.site)
     found = []
     for each in candidates:
         data = here.quadratic(each.among(active), active)
-        found.append(_evidence(data, consistency.solve(data, n_own, start, _ROUGH)))
-    return candidates[int(np.argmax(found))]
+        tried = consistency.solve(data, n_own, start, _ROUGH)
+        found.append((tried.sites.residual < _SETTLED, _evidence(data, tried)))
+    order = sorted(range(len(candidates)), key=lambda k: found[k], reverse=True)
+    return [candidates[k] for k in order]
 
 
 def _among_the_busiest(columns: Interactions, active: np.ndarray, site: np.ndarray) -> np.ndarray:
