@@ -124,8 +124,10 @@ class Learning:
             if columns == result.model.columns:
                 return found
         model = result.model
-        if self.samples is None or not model.space.is_finite or model.space.enumerable(predictive.MAX_LISTED):
+        if self.samples is None or not model.space.is_finite or self.samples.n_samples < 2:
             return None
+        if model.space.enumerable(predictive.MAX_LISTED):
+            return predictive.check_listed(model, self.samples, self.parameters.random_state)
         if sweep_cost(model) > MAX_SWEEP:
             return None
         return predictive.check(model, self.samples, self.parameters.random_state, n_jobs=self.parameters.n_jobs)

@@ -27,9 +27,12 @@ from hbm_learn.sampling.agreement import matters
 from hbm_learn.sampling.chains import Chains, far_states, sweep_cost, widths
 from hbm_learn.sampling.diagnostics import AGREEMENT, nested_r_hat
 from hbm_learn.space import MISSING, Space
+from hbm_learn.states import StateTable
 
 # Models with so few states are compared with the data without samples.
 MAX_LISTED = 2**14
+# Draws from them, and moments that are compared: every fit pays for it.
+LISTED_DRAWS, LISTED_MOMENTS = 8192, 400
 # A moment is compared if so many rows carry its variance: the Gaussian reference holds from about there.
 MIN_CARRIERS = 30
 # Moments of a group at most, drawn at random beyond; entries of a table of products at most; work of the chains.
@@ -156,6 +159,24 @@ def check(
     return _compare(model, codes, w, draws, kind, rng)
 
 
+def check_listed(model: BoltzmannMachine, samples: Samples, random_state: Any = None) -> PredictiveCheck:
+    """The same for a model whose states can be listed, by independent draws.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine
+    samples : Samples
+    random_state : None, int, SeedSequence, Generator or RandomState
+    """
+    rng = np.random.default_rng(seed_sequence(random_state))
+    codes, w = _rows(samples)
+    table = StateTable(model)
+    p = table.p.ravel()
+    drawn = table.codes(rng.choice(len(p), LISTED_DRAWS, p=p / p.sum()))
+    draws = drawn.reshape(32, -1, drawn.shape[1])
+    return _compare(model, codes, w, draws, np.zeros(draws.shape[1], dtype=int), rng, LISTED_MOMENTS)
+
+
 def _rows(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     """(rows, n) codes without missing cells, and their weights."""
     blocks = list(samples.blocks())
@@ -184,7 +205,13 @@ def _starts(
 
 
 def _compare(
-    model: BoltzmannMachine, codes: np.ndarray, w: np.ndarray, draws: np.ndarray, kind: np.ndarray, rng: Any
+    model: BoltzmannMachine,
+    codes: np.ndarray,
+    w: np.ndarray,
+    draws: np.ndarray,
+    kind: np.ndarray,
+    rng: Any,
+    most: int = MAX_MOMENTS,
 ) -> PredictiveCheck:
     space, M = model.space, float(w.sum())
     frequencies = [np.bincount(x, weights=w, minlength=q) / M for x, q in zip(codes.T, space.sizes)]
@@ -193,8 +220,10 @@ def _compare(
     by_chain = drawn.reshape(*draws.shape[:2], -1)
     energy = model.energy_of_codes(draws.reshape(-1, draws.shape[2])).reshape(draws.shape[:2])
     total = by_chain.sum(axis=2)
-    known = kind < 2 + matters(model, draws[:, kind == 2], draws[:, kind == 0])
-    r_hat = nested_r_hat(np.dstack([by_chain, total, energy])[:, known], kind[known])
+    r_hat = np.ones(by_chain.shape[2] + 2)  # of independent draws
+    if kind.any():
+        known = kind < 2 + matters(model, draws[:, kind == 2], draws[:, kind == 0])
+        r_hat = nested_r_hat(np.dstack([by_chain, total, energy])[:, known], kind[known])
     # Chains from elsewhere are for R-hat: one stuck in a phase of no weight must not speak for the model.
     here = by_chain[:, kind == 0]
 
@@ -202,8 +231,8 @@ def _compare(
         return Compared(*_z(data, w, here, sets), sets.tuples)
 
     singles = Interactions.from_blocks([np.arange(standard.n_columns)[:, None]], standard.n_columns)
-    fitted = _some(model.columns, rng)
-    pairs = fitted if set(model.columns.orders) == {2} else _random_sets(standard, 2, rng)
+    fitted = _some(model.columns, rng, most)
+    pairs = fitted if set(model.columns.orders) == {2} else _random_sets(standard, 2, rng, most)
     same = compared(fitted)
     own = total[:, kind == 0]
     edges, histograms = _histograms(data.sum(axis=1), w, own)
@@ -212,7 +241,7 @@ def _compare(
         means=compared(singles),
         covariances=same if pairs is fitted else compared(pairs),
         fitted=same,
-        unfitted=compared(_random_sets(standard, model.order + 1, rng)),
+        unfitted=compared(_random_sets(standard, model.order + 1, rng, most)),
         total=_total(data.sum(axis=1), w, own),
         r_hat=float(r_hat.max()),
         total_r_hat=float(r_hat[-2]),
@@ -226,28 +255,28 @@ def _compare(
     )
 
 
-def _some(sets: Interactions, rng: np.random.Generator) -> Interactions:
+def _some(sets: Interactions, rng: np.random.Generator, most: int) -> Interactions:
     """The sets, or a random part of each order where they are too many."""
     blocks = []
     for k in sets.orders:
         block = sets.block(k)
-        if len(block) > MAX_MOMENTS:
-            block = block[np.sort(rng.choice(len(block), MAX_MOMENTS, replace=False))]
+        if len(block) > most:
+            block = block[np.sort(rng.choice(len(block), most, replace=False))]
         blocks.append(block)
     return Interactions.from_blocks(blocks, sets.n_features)
 
 
-def _random_sets(space: Space, k: int, rng: np.random.Generator) -> Interactions:
+def _random_sets(space: Space, k: int, rng: np.random.Generator, most: int) -> Interactions:
     """Sets of k columns of different variables: all of them, or a random part."""
     N = space.n_columns
-    if comb(N, k) <= MAX_MOMENTS:
+    if comb(N, k) <= 2 * most:
         rows = np.array(list(combinations(range(N), k)), dtype=np.intp).reshape(-1, k)
     else:
-        rows = np.unique(np.sort(rng.integers(N, size=(2 * MAX_MOMENTS, k)), axis=1), axis=0)
+        rows = np.unique(np.sort(rng.integers(N, size=(2 * most, k)), axis=1), axis=0)
     site = space.site[rows]
     rows = rows[(np.diff(site, axis=1) > 0).all(axis=1)]
-    if len(rows) > MAX_MOMENTS:
-        rows = rows[np.sort(rng.choice(len(rows), MAX_MOMENTS, replace=False))]
+    if len(rows) > most:
+        rows = rows[np.sort(rng.choice(len(rows), most, replace=False))]
     return Interactions.from_blocks([rows] if len(rows) else [], N)
 
 
