@@ -10,21 +10,19 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from hbm_learn import inversion
-from hbm_learn.assessment import nested, selection
-from hbm_learn.assessment.nested import affordable
-from hbm_learn.assessment.node_data import DistinctRows
+from hbm_learn.assessment import selection
+from hbm_learn.assessment.checks import Evidence, judge
+from hbm_learn.assessment.dependence import check_groups
 from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.assessment.trust import Trust
 from hbm_learn.considered import check_order, considered_columns, powers_needed, require_variation
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
-from hbm_learn.data.tables import complete_rows
+from hbm_learn.data.tables import CompleteRows, complete_rows
 from hbm_learn.fitted import FittedMachine
-from hbm_learn.interactions import Interactions
-from hbm_learn.inversion.prior import check_alpha
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.learning import Learning
 from hbm_learn.terms import Terms
 
 
@@ -178,7 +176,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HBM:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> HBM:
         """Learn the model from a table.
 
         Parameters
@@ -190,16 +188,24 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
             Ignored.
         sample_weight : (M,) array-like, default=None
             Counts repeated rows: M = Σ weights is what errors and priors see.
+        groups : (M,) array-like, default=None
+            Labels of rows that belong together: repeats of a subject, blocks of time. Rows of different groups are
+            independent; those of one may depend on each other, and errors, tests and the prior allow for it.
 
         Returns
         -------
         HBM
             Itself, fitted.
         """
-        samples = self._samples(X, sample_weight)
+        samples, rows = self._samples(X, sample_weight)
+        numbers = None
+        if groups is not None:
+            numbers = check_groups(groups, samples.n_samples + rows.n_dropped)
+            numbers = numbers if rows.kept is None else numbers[rows.kept]
+        left_out = rows.n_dropped / max(samples.n_samples + rows.n_dropped, 1)
         order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
         moments = Moments.from_samples(samples, order=max(2, order))
-        return self._learn(moments, samples, order, X)
+        return self._learn(moments, samples, order, X, numbers, left_out)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HBM:
         """Merge the moments of X with those seen so far, and invert again.
@@ -224,60 +230,37 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         before = getattr(self, "moments_", None)
         if before is not None:
             self._check_features(X)
-        samples = self._samples(X, sample_weight, None if before is None else before.space)
+        samples, _ = self._samples(X, sample_weight, None if before is None else before.space)
         order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
         moments = Moments.from_samples(samples, order=max(2, order))
         return self._learn(moments if before is None else before + moments, None, order, X)
 
-    def _learn(self, moments: Moments, samples: Samples | None, order: int, X: Any) -> HBM:
+    def _learn(
+        self,
+        moments: Moments,
+        samples: Samples | None,
+        order: int,
+        X: Any,
+        groups: np.ndarray | None = None,
+        left_out: float = 0.0,
+    ) -> HBM:
         """Everything that can fail comes first; attributes are set when it has not."""
         require_variation(moments)
         columns = considered_columns(self.interactions, order, moments.space, moments.feature_names)
         considered = Terms(moments.space, columns)
-        rows = None
-        if samples is not None and self.refine is not None and affordable(samples, considered):
-            rows = DistinctRows.of(samples)
+        work = Learning(self, moments, samples, groups, columns)
         tests: Tests | PendingTests
         if self.fdr is not None:
-            result, tests = self._select(moments, samples, rows, considered)
+            result, tests = work.select(considered)
         else:
-            result = self._invert(moments, samples, columns)
+            result = work.invert(columns)
             if self.order == "auto" and self.interactions is None and selection.prefers_lower(result, order):
                 order -= 1
                 columns = considered_columns(None, order, moments.space, moments.feature_names)
-                result = self._invert(moments, samples, columns)
-                considered = Terms(moments.space, columns)
-            tests = PendingTests(result, rows, considered, self.site, self.n_jobs)
-        trust = Trust.of(result, moments)
+                result, considered = work.invert(columns), Terms(moments.space, columns)
+            tests = PendingTests(result, work.rows(considered), considered, self.site, self.n_jobs, work.inflation)
+        trust = judge(result, moments, Evidence(samples, work.check(result), left_out, groups is not None))
         return self._keep(result, moments, tests, trust, order, X)
-
-    def _select(
-        self, moments: Moments, samples: Samples | None, rows: DistinctRows | None, considered: Terms
-    ) -> tuple[InversionResult, Tests]:
-        """Selection at the level ``fdr``: by tests on the rows, or by those of fits where there are none."""
-        assert self.fdr is not None
-        if rows is None:
-            first = selection.preselect(moments, considered.columns, self.site)
-            return selection.select_and_refit(first, lambda chosen: self._invert(moments, samples, chosen), self.fdr)
-        chosen, found = nested.select(rows, considered, self.fdr, site=self.site, n_jobs=self.n_jobs)
-        result = self._invert(moments, samples, chosen)
-        return result, found.at(Tests.of(result, considered))
-
-    def _invert(self, moments: Moments, samples: Samples | None, columns: Interactions) -> InversionResult:
-        return inversion.fit(
-            moments,
-            samples,
-            columns,
-            refine=self.refine,
-            alpha=check_alpha(self.alpha, columns.order),
-            l1_ratio=self.l1_ratio,
-            site=self.site,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            verbose=self.verbose,
-        )
 
     def _keep(
         self,
@@ -309,24 +292,26 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ checks
 
-    def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> Samples:
+    def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> tuple[Samples, CompleteRows]:
         """Checked samples; rows with missing cells are left out, with a warning."""
-        X, sample_weight, n_dropped = complete_rows(X, sample_weight)
-        if n_dropped:
+        rows = complete_rows(X, sample_weight)
+        X, sample_weight = rows.X, rows.sample_weight
+        if rows.n_dropped:
             warnings.warn(
-                f"{n_dropped} row{'s' * (n_dropped > 1)} of X with missing values left out of the fit.",
+                f"{rows.n_dropped} row{'s' * (rows.n_dropped > 1)} of X with missing values left out of the fit.",
                 UserWarning,
                 stacklevel=3,
             )
         if space is not None:
-            return Samples.check(X, sample_weight=sample_weight, space=space)
-        return Samples.check(
+            return Samples.check(X, sample_weight=sample_weight, space=space), rows
+        samples = Samples.check(
             X,
             self.alphabet,
             sample_weight,
             categorical_features=self.categorical_features,
             powers=powers_needed(self.powers, self.interactions),
         )
+        return samples, rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,7 +22,7 @@ LAYERS = [
     ["inference"],
     ["inversion", "completions"],
     ["conditionals", "assessment"],
-    ["fitted"],
+    ["fitted", "learning"],
     ["estimator"],
     ["plots"],
     ["report"],

@@ -39,7 +39,7 @@ def by_order(est: Any, X: Any, random_state: int = 0) -> HeldOut:
     Finite values are fitted by pseudolikelihood, which is what is scored. ValueError if a part cannot be fitted, as one
     that lacks a label.
     """
-    X, _, _ = complete_rows(X, None)
+    X = complete_rows(X, None).X
     most = MAX_ROWS_OF_MANY if len(est.weights_) > MANY else MAX_ROWS
     rows = np.random.default_rng(random_state).permutation(np.shape(X)[0])[:most]
     orders = _orders(est)

@@ -11,6 +11,7 @@ there is one pass of 1 and 2, and nothing is selected.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 
 import numpy as np
@@ -60,7 +61,13 @@ def all_tests(
 
 
 def select(
-    samples: Samples | DistinctRows, considered: Terms, level: float, *, site: str = "free", n_jobs: int | None = None
+    samples: Samples | DistinctRows,
+    considered: Terms,
+    level: float,
+    *,
+    site: str = "free",
+    n_jobs: int | None = None,
+    inflation: Mapping[int, float] | None = None,
 ) -> tuple[Interactions, Tests]:
     """The selected sets of columns with all their subsets, and the tests of every term considered.
 
@@ -70,10 +77,12 @@ def select(
         As in ``all_tests``.
     level : float
         The false-discovery rate within each order, between 0 and 1.
+    inflation : {order: g} or None
+        So many rows are worth one: statistics of an order are divided by it.
     """
     if not 0.0 < level < 1.0:
         raise ValueError(f"fdr={level!r}: give a false-discovery rate between 0 and 1, such as 0.05.")
-    search = _Search(NodeData(samples, site, n_jobs), considered)
+    search = _Search(NodeData(samples, site, n_jobs), considered, inflation)
     orders = considered.keys.orders
     for k in orders:
         search.test(k)
@@ -104,10 +113,11 @@ class _Search:
         When each node was fitted and each term tested last, in counts of changes of the model.
     """
 
-    def __init__(self, data: NodeData, considered: Terms):
+    def __init__(self, data: NodeData, considered: Terms, inflation: Mapping[int, float] | None = None):
         self.data, self.considered = data, considered
         self.terms = Terms(data.space, considered.columns)
         p = len(self.terms)
+        self.stretch = np.sqrt([(inflation or {}).get(int(k), 1.0) for k in self.terms.order])
         self.clock, self.stamp = 0, np.full(p, -1)
         self.fitted = np.zeros(data.space.n_features, dtype=int)
         self.selected, self.dropped = np.zeros(p, dtype=bool), np.zeros(p, dtype=bool)
@@ -151,7 +161,8 @@ class _Search:
         inside = self.terms.sum((place >= 0).astype(float)) == self.terms.df
         for mine, work in ((which[inside[which]], drop_at_best), (which[~inside[which]], add_at_best)):
             if len(mine):
-                self.root[mine], self.df[mine] = work(self.nodes, self.model, self.terms, mine)
+                root, self.df[mine] = work(self.nodes, self.model, self.terms, mine)
+                self.root[mine] = root / self.stretch[mine]
         self.stamp[which] = self.clock
 
     def _stale(self, which: np.ndarray) -> np.ndarray:

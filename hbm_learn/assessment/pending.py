@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hbm_learn.assessment import nested
 from hbm_learn.assessment.node_data import DistinctRows
 from hbm_learn.assessment.tests import Tests
@@ -23,17 +25,27 @@ class PendingTests:
     considered : Terms
     site : str
     n_jobs : int or None
+    inflation : {order: g} or None
+        So many rows are worth one.
     """
 
     def __init__(
-        self, result: InversionResult, rows: DistinctRows | None, considered: Terms, site: str, n_jobs: int | None
+        self,
+        result: InversionResult,
+        rows: DistinctRows | None,
+        considered: Terms,
+        site: str,
+        n_jobs: int | None,
+        inflation: Mapping[int, float] | None = None,
     ):
         self.result, self.rows, self.considered = result, rows, considered
-        self.site, self.n_jobs = site, n_jobs
+        self.site, self.n_jobs, self.inflation = site, n_jobs, inflation
 
     def make(self) -> Tests:
         wald = Tests.of(self.result)
         if self.rows is None or not len(self.considered):
             return wald
-        found = nested.select(self.rows, self.considered, LEVEL, site=self.site, n_jobs=self.n_jobs)[1]
+        found = nested.select(
+            self.rows, self.considered, LEVEL, site=self.site, n_jobs=self.n_jobs, inflation=self.inflation
+        )[1]
         return found.at(wald)

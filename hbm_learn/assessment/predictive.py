@@ -22,10 +22,13 @@ from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.sampling.agreement import matters
 from hbm_learn.sampling.chains import Chains, far_states, sweep_cost, widths
 from hbm_learn.sampling.diagnostics import AGREEMENT, nested_r_hat
 from hbm_learn.space import MISSING, Space
 
+# Models with so few states are compared with the data without samples.
+MAX_LISTED = 2**14
 # Moments agree unless chance makes so large a largest |z| less often than this.
 LEVEL = 1e-3
 # A moment is compared if so many rows carry its variance: the Gaussian reference holds from about there.
@@ -232,7 +235,8 @@ def _compare(
     by_chain = drawn.reshape(*draws.shape[:2], -1)
     energy = model.energy_of_codes(draws.reshape(-1, draws.shape[2])).reshape(draws.shape[:2])
     total = by_chain.sum(axis=2)
-    r_hat = nested_r_hat(np.dstack([by_chain, total, energy]), kind)
+    known = kind < 2 + matters(model, draws[:, kind == 2], draws[:, kind == 0])
+    r_hat = nested_r_hat(np.dstack([by_chain, total, energy])[:, known], kind[known])
     # Chains from elsewhere are for R-hat: one stuck in a phase of no weight must not speak for the model.
     here = by_chain[:, kind == 0]
 

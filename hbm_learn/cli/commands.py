@@ -149,7 +149,7 @@ def score(args: Namespace) -> None:
     with progress(2) as step:
         step("reading")
         X = _matching(tables.read(args.data, args.na), names, model.n_features, args.data)
-        X, _, dropped = complete_rows(X, None)
+        X, _, dropped, _ = complete_rows(X, None)
         step("scoring")
         blocks = [codes for codes, _ in Samples.check(X, space=model.space).blocks()]
         scores = np.concatenate([conditionals.log_conditionals(model, codes).sum(axis=1) for codes in blocks])

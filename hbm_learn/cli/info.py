@@ -108,7 +108,7 @@ def _plan(args: Namespace, X: Any, columns: Sequence[ColumnFacts]) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the table of columns says it
             rest = tables.choose_columns(X, None, [name for name, c in zip(names, columns) if not c.fits])
-            rest, _, dropped = complete_rows(rest, None)
+            rest, _, dropped, _ = complete_rows(rest, None)
             samples = Samples.check(rest, categorical_features=[k for k, c in enumerate(taken) if c.nominal])
         order = check_order("auto", None, samples.space, samples.feature_names)
     except ValueError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -56,7 +56,26 @@ def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray:
 # ---------------------------------------------------------------------- missing cells
 
 
-def complete_rows(X: Any, sample_weight: Any) -> tuple[Any, Any, int]:
+class CompleteRows(NamedTuple):
+    """A table without the rows in which something is missing.
+
+    Attributes
+    ----------
+    X, sample_weight
+        What is left of them.
+    n_dropped : int
+        How many rows were left out.
+    kept : array or None
+        Which were not; None where all were kept.
+    """
+
+    X: Any
+    sample_weight: Any
+    n_dropped: int = 0
+    kept: np.ndarray | None = None
+
+
+def complete_rows(X: Any, sample_weight: Any) -> CompleteRows:
     """X and its weights without the rows in which something is missing, and how many those are.
 
     Whole numbers that are floats only since NaN stood among them become integers again. Dask arrays, sparse matrices
@@ -64,11 +83,11 @@ def complete_rows(X: Any, sample_weight: Any) -> tuple[Any, Any, int]:
     """
     incomplete = _incomplete(X)
     if incomplete is None:
-        return X, sample_weight, 0
+        return CompleteRows(X, sample_weight)
     weights = None if sample_weight is None else check_weights(sample_weight, len(incomplete))
     n_dropped = int(incomplete.sum())
     if not n_dropped:
-        return X, sample_weight, 0
+        return CompleteRows(X, sample_weight)
     kept = np.flatnonzero(~incomplete)
     if not kept.size:
         empty = _empty_columns(X)
@@ -77,7 +96,7 @@ def complete_rows(X: Any, sample_weight: Any) -> tuple[Any, Any, int]:
         raise ValueError("Input X contains NaN in every row: no complete row is left to fit.")
     frame = as_frame(X)
     rows = _whole_array(_safe_indexing(as_array(X), kept)) if frame is None else _whole_frame(frame, kept)
-    return rows, None if weights is None else weights[kept], n_dropped
+    return CompleteRows(rows, None if weights is None else weights[kept], n_dropped, kept)
 
 
 def _whole_array(X: np.ndarray) -> np.ndarray:

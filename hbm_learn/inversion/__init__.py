@@ -9,7 +9,7 @@ closed form loads no sampler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.parameters import SITES, Parameters
 from hbm_learn.inversion.prior import Prior, check_alpha, elastic, learn
-from hbm_learn.inversion.result import Fit, InversionResult, in_coding
+from hbm_learn.inversion.result import Fit, InversionResult, in_coding, inflated
 from hbm_learn.inversion.shrinkage import learn as mixtures
 from hbm_learn.inversion.shrinkage.learn import Information
 from hbm_learn.space import Space
@@ -159,6 +159,8 @@ def fit(
     alpha: Any = "auto",
     l1_ratio: float = 0.0,
     site: str = "free",
+    inflation: Mapping[int, float] | None = None,
+    recheck: Callable[[Fit], Fit] | None = None,
     n_jobs: int | None = None,
     **options: Any,
 ) -> InversionResult:
@@ -178,6 +180,10 @@ def fit(
         Share of the ℓ1 part of the prior.
     site : str
         "free" or "quadratic".
+    inflation : {order: g} or None
+        So many rows are worth one, for the errors and the prior of each order; order 1 is that of own parameters.
+    recheck : callable or None
+        What is to be asked of a fit by pseudolikelihood before it is returned, and may return another in its place.
     n_jobs : int or None
         Threads.
     **options
@@ -199,14 +205,22 @@ def fit(
         given["rows"] = data_rows(samples, given.get("random_state"))
     first = parameters.pack(start.model)
     if isinstance(alpha, str):
-        result = _learnt(method, first, start.alpha, moments.n_samples, l1_ratio, given)
+        result = _learnt(method, first, start.alpha, moments.n_samples, l1_ratio, inflation, given)
     else:
-        result = method.fit(Prior(start.alpha, l1_ratio), first, **given)
+        result = inflated(method.fit(Prior(start.alpha, l1_ratio), first, **given), inflation)
+    if recheck is not None and name == "pseudolikelihood":
+        result = recheck(result)
     return in_coding(result, moments.space, moments.standard.space).with_notes(start.notes)
 
 
 def _learnt(
-    method: Refinement, first: np.ndarray, alpha: dict[int, float], n_samples: float, l1_ratio: float, given: Any
+    method: Refinement,
+    first: np.ndarray,
+    alpha: dict[int, float],
+    n_samples: float,
+    l1_ratio: float,
+    inflation: Mapping[int, float] | None,
+    given: Any,
 ) -> Fit:
     """Under a learnt prior: a scale mixture for each order, or, where that is out of reach, one Gaussian."""
 
@@ -215,6 +229,7 @@ def _learnt(
 
     if not l1_ratio and np.isfinite(n_samples) and alpha:
         result = learn(under, alpha, n_samples, max_rounds=_FIRST_ROUNDS, tol=_FIRST_TOL)
+        result = inflated(result, inflation)
         information = method.information(result)
         if information is not None:
             with blas_for(0):  # what is active is few, and rows have threads of their own
@@ -222,7 +237,7 @@ def _learnt(
     result = learn(under, alpha, n_samples)
     if l1_ratio:
         result = method.fit(Prior(elastic(result.alpha, l1_ratio), l1_ratio), result.theta, **given)
-    return result
+    return inflated(result, inflation)
 
 
 def _working_space(moments: Moments, columns: Interactions, alpha: Any) -> Space:

@@ -21,7 +21,7 @@ MAX_BARS = 16
 def data(est: HBM, X: Any, source: str | None) -> str:
     """Facts about the table, and a table of its variables."""
     names, n_rows = feature_names(est), int(np.shape(X)[0])
-    left_out = complete_rows(X, None)[2]
+    left_out = complete_rows(X, None).n_dropped
     facts = {
         "source": source or "not given",
         "rows": f"{n_rows:,}" + (f", {left_out:,.0f} with missing values left out" if left_out else ""),

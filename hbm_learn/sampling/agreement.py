@@ -147,17 +147,25 @@ def of_chains(
     others = far.draw(min(len(draws), BURNT), 5)
     found = compare(model, draws, n_sweeps, others)
     if found.far_r_hat > AGREEMENT:
-        near = _log_weight(model, draws)
-        heavy = [_log_weight(model, others[:, k::FAR_KINDS]) > near - NEGLIGIBLE for k in range(FAR_KINDS)]
+        heavy = [matters(model, others[:, k::FAR_KINDS], draws) for k in range(FAR_KINDS)]
         return Agreement(found.r_hat, tuple(np.where(heavy, found.far, 1.0).tolist()))
     return found
 
 
-def _log_weight(model: BoltzmannMachine, draws: np.ndarray) -> float:
-    """−⟨H⟩ + Σ_i S_i over the draws: ln Z of the phase they are in, but for what correlations take from the entropy.
+def matters(model: BoltzmannMachine, far: np.ndarray, near: np.ndarray) -> bool:
+    """Whether some chains from far states are in a phase of any weight beside that of most chains nearby.
 
-    The largest over chains, so that chains in a phase of no weight do not hide those in another.
+    Parameters
+    ----------
+    model : BoltzmannMachine
+    far, near : (n_draws, n_chains, n) arrays
+        Codes.
     """
+    return bool(np.quantile(_log_weights(model, far), 0.9) > np.median(_log_weights(model, near)) - NEGLIGIBLE)
+
+
+def _log_weights(model: BoltzmannMachine, draws: np.ndarray) -> np.ndarray:
+    """(n_chains,) −⟨H⟩ + Σ_i S_i: ln Z of the phase a chain is in, but for what correlations take from the entropy."""
     H = model.energy_of_codes(draws.reshape(-1, draws.shape[2])).reshape(draws.shape[:2])
     entropy = np.zeros(draws.shape[1])
     for i, q in enumerate(model.space.sizes.tolist()):
@@ -167,7 +175,7 @@ def _log_weight(model: BoltzmannMachine, draws: np.ndarray) -> float:
             entropy -= (p * np.log(np.maximum(p, 1e-300))).sum(axis=0)
         else:
             entropy += 0.5 * np.log(2 * np.pi * np.e * np.maximum(x.var(axis=0), 1e-300))
-    return float(np.max(entropy - H.mean(axis=0)))
+    return entropy - H.mean(axis=0)
 
 
 def _apart(one: np.ndarray, two: np.ndarray) -> np.ndarray:

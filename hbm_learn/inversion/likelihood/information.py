@@ -10,10 +10,18 @@ from hbm_learn.inversion.shrinkage.expansion import Expansion
 
 
 class LikelihoodInformation:
-    """Of a target without a prior, while its states can be listed."""
+    """Of a target without a prior, while its states can be listed.
 
-    def __init__(self, target: Target):
+    Parameters
+    ----------
+    target : Target
+    overcount : (P,) array or None
+        So many rows are worth one, for each parameter.
+    """
+
+    def __init__(self, target: Target, overcount: np.ndarray | None = None):
         self.target, self.parameters, self.n_samples = target, target.parameters, target.n_samples
+        self.overcount = np.ones(len(target.t)) if overcount is None else overcount
 
     def at(self, theta: np.ndarray) -> Expansion | None:
         point, M = LikelihoodPoint.at(self.target, theta), self.n_samples
@@ -21,8 +29,9 @@ class LikelihoodInformation:
             return None
 
         def curvature(active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            F = M * point.fisher
+            root = np.sqrt(M / self.overcount)
+            F = point.fisher * root * root[:, None]
             where = np.flatnonzero(np.concatenate([np.ones(self.parameters.n_own, dtype=bool), active]))
             return F if len(where) == len(F) else F[np.ix_(where, where)], self.parameters.block_means(np.diag(F))
 
-        return Expansion(theta, -M * point.gradient, curvature, self.parameters)
+        return Expansion(theta, -M * point.gradient / self.overcount, curvature, self.parameters)

@@ -38,4 +38,4 @@ class LikelihoodFit:
         """Of the data about any point, while states can be listed and the Fisher matrix formed."""
         if not self.target.parameters.space.enumerable(MAX_STATES) or len(fit.theta) > likelihood.MAX_DENSE_FISHER:
             return None
-        return LikelihoodInformation(self.target)
+        return LikelihoodInformation(self.target, fit.overcount)

@@ -95,11 +95,16 @@ def _settle(
 
 
 def _start(fit: Fit, n_samples: float) -> Sites:
-    n_own, terms = fit.parameters.n_own, fit.parameters.terms
-    estimate, variance = fit.theta, fit.sampling
-    if fit.free is not None and fit.free_variance is not None:
-        estimate, variance = fit.free, fit.free_variance
-    return consistency.begin(terms, mixture.scales(n_samples), estimate[n_own:], variance[n_own:])
+    """Sites as of independent variables, of which the standard gauge has M nats of information on every coupling.
+
+    At the mode under a Gaussian prior the gradient is αθ, so that the data alone would have θ + αθ/M.
+    """
+    n_own, terms, columns = fit.parameters.n_own, fit.parameters.terms, fit.parameters.columns
+    alpha = np.empty(len(columns))
+    for k in columns.orders:
+        alpha[columns.slice(k)] = fit.alpha[k]
+    estimate = fit.theta[n_own:] * (1.0 + alpha / n_samples)
+    return consistency.begin(terms, mixture.scales(n_samples), estimate, np.full(len(columns), 1.0 / n_samples))
 
 
 def active_couplings(sites: Sites, strong: float = consistency.STRONG) -> np.ndarray:

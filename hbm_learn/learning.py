@@ -1,0 +1,131 @@
+"""The work of one call of ``HBM.fit``: inversion, selection and the check by samples, on one table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hbm_learn import inversion
+from hbm_learn.assessment import dependence, nested, predictive, selection
+from hbm_learn.assessment.checked import fit_and_check
+from hbm_learn.assessment.node_data import DistinctRows
+from hbm_learn.assessment.predictive import PredictiveCheck
+from hbm_learn.assessment.tests import Tests
+from hbm_learn.data.moments import Moments
+from hbm_learn.data.samples import Samples
+from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.prior import Prior, check_alpha
+from hbm_learn.inversion.result import Fit, InversionResult
+from hbm_learn.sampling.chains import sweep_cost
+from hbm_learn.terms import Terms
+
+# Chains of a model that takes more than this a sweep are not run to check it.
+MAX_SWEEP = 2e5
+
+
+class Learning:
+    """What the parameters of an estimator ask of one table.
+
+    Parameters
+    ----------
+    parameters : HBM
+        Read, never written.
+    moments : Moments
+    samples : Samples or None
+        None where only moments are left of the data.
+    groups : (M,) array or None
+        Numbers of the groups of rows.
+    columns : Interactions
+        All that are considered.
+
+    Attributes
+    ----------
+    inflation : dict
+        {order: g}: so many rows are worth one; empty without groups.
+    """
+
+    def __init__(
+        self,
+        parameters: Any,
+        moments: Moments,
+        samples: Samples | None,
+        groups: np.ndarray | None,
+        columns: Interactions,
+    ):
+        self.parameters, self.moments, self.samples = parameters, moments, samples
+        self.inflation: dict[int, float] = {}
+        if groups is not None:
+            assert samples is not None
+            self.inflation = dependence.design_effects(samples, columns, groups)
+        self._checks: list[tuple[Any, PredictiveCheck]] = []
+
+    def invert(self, columns: Interactions) -> InversionResult:
+        """The fit of these sets of columns; beyond enumeration by what its samples say is the data's model."""
+        mine = self.parameters
+        return inversion.fit(
+            self.moments,
+            self.samples,
+            columns,
+            refine=mine.refine,
+            alpha=check_alpha(mine.alpha, columns.order),
+            l1_ratio=mine.l1_ratio,
+            site=mine.site,
+            inflation=self.inflation,
+            recheck=self._recheck if mine.refine == "auto" and self.samples is not None else None,
+            tol=mine.tol,
+            max_iter=mine.max_iter,
+            n_jobs=mine.n_jobs,
+            random_state=mine.random_state,
+            verbose=mine.verbose,
+        )
+
+    def _recheck(self, fit: Fit) -> Fit:
+        """A fit by pseudolikelihood, or by the likelihood where its samples are not like the data."""
+        assert self.samples is not None
+        if sweep_cost(fit.parameters.model(fit.theta, self.moments.space)) > MAX_SWEEP:
+            return fit
+        found = fit_and_check(
+            self.samples,
+            fit.parameters,
+            Prior(fit.alpha),
+            first=fit,
+            moments=self.moments,
+            random_state=self.parameters.random_state,
+            n_jobs=self.parameters.n_jobs,
+            verbose=self.parameters.verbose,
+        )
+        self._checks.append((fit.parameters.columns, found.check))
+        return fit if found.fit is fit else replace(found.fit, notes=[*found.fit.notes, found.message])
+
+    def rows(self, considered: Terms) -> DistinctRows | None:
+        """The rows that tests go back to; None where there are none, or too many tests for them."""
+        samples = self.samples
+        if samples is None or self.parameters.refine is None or not nested.affordable(samples, considered):
+            return None
+        return DistinctRows.of(samples)
+
+    def select(self, considered: Terms) -> tuple[InversionResult, Tests]:
+        """Selection at the level ``fdr``: by tests on the rows, or by those of fits where there are none."""
+        mine, rows = self.parameters, self.rows(considered)
+        if rows is None:
+            first = selection.preselect(self.moments, considered.columns, mine.site)
+            return selection.select_and_refit(first, self.invert, mine.fdr)
+        chosen, found = nested.select(
+            rows, considered, mine.fdr, site=mine.site, n_jobs=mine.n_jobs, inflation=self.inflation
+        )
+        result = self.invert(chosen)
+        return result, found.at(Tests.of(result, considered))
+
+    def check(self, result: InversionResult) -> PredictiveCheck | None:
+        """Samples of the fitted model against the data, where its states are too many to be listed."""
+        for columns, found in self._checks:
+            if columns == result.model.columns:
+                return found
+        model = result.model
+        if self.samples is None or not model.space.is_finite or model.space.enumerable(predictive.MAX_LISTED):
+            return None
+        if sweep_cost(model) > MAX_SWEEP:
+            return None
+        return predictive.check(model, self.samples, self.parameters.random_state, n_jobs=self.parameters.n_jobs)
