@@ -10,7 +10,7 @@ import pytest
 from oracle import SPACES, random_mixed
 from sklearn.exceptions import ConvergenceWarning
 
-from hbm_learn import BoltzmannMachine, Interval, Nominal, infer, sample
+from hbm_learn import HBM, BoltzmannMachine, Interval, Nominal, infer, sample
 from hbm_learn.inference import log_partition
 from hbm_learn.sampling import agreement, ais
 from hbm_learn.sampling.chains import Chains, far_states, widths
@@ -189,3 +189,14 @@ def test_errors_of_log_partition_by_method():
     value, error = log_partition.log_partition_and_error(model, "ais", 0)
     assert 0 < abs(value - exact) < 5 * error
     assert np.isnan(log_partition.log_partition_and_error(model, "dc", None)[1])
+
+
+def test_log_likelihood_returns_its_error():
+    X = sample(healthy(np.random.default_rng(3), 0), 500, "gibbs", random_state=0)[:, :8]
+    est = HBM(order=2, random_state=0).fit(X)
+    exact, zero = est.log_likelihood(X, return_error=True)
+    assert zero == 0.0
+    assert exact == est.log_likelihood(X)
+    value, error = est.log_likelihood(X, method="ais", return_error=True)
+    assert 0 < abs(value - exact) < 5 * error
+    assert error < 0.1

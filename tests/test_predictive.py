@@ -16,6 +16,7 @@ from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.composite import pseudolikelihood
 from hbm_learn.inversion.likelihood import fit as likelihood
+from hbm_learn.inversion.likelihood.target import Target
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.terms import all_terms
@@ -132,6 +133,7 @@ def test_what_too_few_rows_carry_is_not_judged():
     assert np.isnan(found.unfitted.z).mean() > 0.8  # the pairs: 0.3 expected coincidences
     assert found.agrees_unfitted
     assert found.means.n_compared > 10
+    assert predictive.Compared(np.array([np.nan]), np.ones(1), [(0, 1)]).agrees  # nothing to judge by
 
 
 def test_what_cannot_be_compared_is_refused():
@@ -182,6 +184,24 @@ def test_a_wrong_fit_gives_way_to_the_likelihood(listed, monkeypatch):
     assert "Monte Carlo likelihood was returned" in found.message
     z = (found.fit.theta - good.fit.theta) / np.sqrt(good.fit.posterior)
     assert np.abs(z).max() < 1.5
+
+
+def test_what_the_prior_does_is_not_another_model():
+    """A strong prior pulls fitted moments from the data's; the likelihood with the same prior would do the same."""
+    samples, parameters = problem(sample(pairs(10, 0.6, h=0.0), 1000, "exact", random_state=6))
+    prior = Prior({2: 600.0})
+    found = checked.fit_and_check(samples, parameters, prior, random_state=0)
+    assert not found.check.fitted.agrees
+    assert found.fit.method == "pseudolikelihood"
+    assert "what the prior does" in found.message
+    moments = Moments.from_samples(samples, order=2)
+    target = Target.of(moments, parameters, prior)
+    assert checked.shrunk(found.check.fitted, target, found.fit, samples.space).largest < 4
+    coded = Parameters(
+        samples.space.standard(moments.frequencies, centred=False), parameters.columns, "free", moments.frequencies
+    )
+    same = checked.shrunk(found.check.fitted, Target.of(moments, coded, prior), found.fit, samples.space)
+    assert same is found.check.fitted
 
 
 def test_too_many_parameters_keep_what_there_is(monkeypatch):

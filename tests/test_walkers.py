@@ -125,6 +125,22 @@ def test_a_start_in_a_false_phase_is_not_believed():
         assert approach.believable(target, chains, theta, guard) == expected
 
 
+@pytest.mark.parametrize("values", [(-1, 1), (0, 1)])
+def test_values_that_never_meet_are_found(values):
+    rng = np.random.default_rng(0)
+    X = rng.choice(values, (400, 5))
+    X[(X[:, 1] == values[1]) & (X[:, 4] == values[0]), 4] = values[1]
+    moments = Moments.from_samples(X, 2, values)
+    for space in (moments.space, moments.space.standard(moments.frequencies)):
+        parameters = Parameters(space, all_terms(2, moments.space), "free", moments.frequencies)
+        found = monte_carlo.never_together(Target.of(moments, parameters, Prior({2: 0.0})))
+        assert parameters.columns.tuples[found - parameters.n_own] == (1, 4)
+        assert monte_carlo.never_together(Target.of(moments, parameters, Prior({2: 0.1}))) is None
+    full = Moments.from_samples(rng.choice(values, (400, 5)), 2, values)
+    parameters = Parameters(full.space, all_terms(2, full.space), "free", full.frequencies)
+    assert monte_carlo.never_together(Target.of(full, parameters, Prior({2: 0.0}))) is None
+
+
 def test_rows_or_none_the_maximum_is_the_same():
     samples, _, target = setting("binary", 2, M=1500)
     starts = [target.independent]

@@ -8,24 +8,27 @@ Conditionals that fit can belong to another joint distribution: one with a secon
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hbm_learn._validation import seed_sequence
 from hbm_learn.assessment import predictive
-from hbm_learn.assessment.predictive import PredictiveCheck
+from hbm_learn.assessment.predictive import Compared, PredictiveCheck
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
+from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.composite import pseudolikelihood
 from hbm_learn.inversion.likelihood import fit as likelihood
 from hbm_learn.inversion.likelihood.monte_carlo import MAX_PARAMETERS
+from hbm_learn.inversion.likelihood.target import Target
 from hbm_learn.inversion.likelihood.walkers import data_rows
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.inversion.result import Fit
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.space import Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,30 +93,65 @@ def fit_and_check(
         model = parameters.model(fit.theta).in_space(samples.space)
         return predictive.check(model, samples, seed.spawn(1)[0], n_jobs=n_jobs)
 
+    moments = Moments.from_samples(samples, order=max(2, parameters.columns.order)) if moments is None else moments
+    target = Target.of(moments, parameters, prior)
     before = checked(first)
-    if fits(before):
-        return Checked(first, before, before, before.message)
+    if fits(before, target, first, samples.space):
+        prior_does = "" if before.agrees_fitted else " That is what the prior does, and not another model."
+        return Checked(first, before, before, before.message + prior_does)
     why = f"The pseudolikelihood fit is another model: {_why(before)}"
     if parameters.n_params > MAX_PARAMETERS:
         remedy = f"{parameters.n_params} parameters are too many for the likelihood ({MAX_PARAMETERS}): lower the order"
         return Checked(first, before, before, f"{why} {remedy}, or select with `fdr`.")
-    if moments is None:
-        moments = Moments.from_samples(samples, order=max(2, parameters.columns.order))
     rows = data_rows(samples, seed.spawn(1)[0])
     second = likelihood.fit(
         moments, parameters, None, prior, rows=rows, random_state=seed.spawn(1)[0], n_jobs=n_jobs, verbose=verbose
     )
     after = checked(second)
-    if fits(after):
+    if fits(after, target, second, samples.space):
         return Checked(second, after, before, f"{why} The Monte Carlo likelihood was returned in its place.")
     if _distance(after) < _distance(before):
         return Checked(second, after, before, f"{why} The Monte Carlo likelihood was returned: {_why(after)}")
     return Checked(first, before, before, f"{why} The Monte Carlo likelihood did no better and was left.")
 
 
-def fits(check: PredictiveCheck) -> bool:
-    """Whether the fitted moments agree and chains from all starts do."""
-    return check.mixes and check.agrees_fitted
+def fits(check: PredictiveCheck, target: Target, fit: Fit, coding: Space) -> bool:
+    """Whether chains from all starts agree, and the fitted moments with what the prior lets them be: t̄ − ridge θ.
+
+    Parameters
+    ----------
+    check : PredictiveCheck
+        Of the fit.
+    target : Target
+        t̄ and the penalty.
+    fit : Fit
+    coding : Space
+        The user's gauge.
+    """
+    return check.mixes and check.means.agrees and shrunk(check.fitted, target, fit, coding).agrees
+
+
+def shrunk(fitted: Compared, target: Target, fit: Fit, coding: Space) -> Compared:
+    """Fitted moments compared with t̄ − ridge θ, at which the gradient vanishes, in place of t̄.
+
+    In the standard gauge, where moments are compared; a fit in another gauge is compared as it is.
+
+    Parameters
+    ----------
+    fitted : Compared
+    target : Target
+    fit : Fit
+    coding : Space
+        The user's gauge, from which the standard one comes.
+    """
+    parameters = target.parameters
+    standard = coding.standard(parameters.frequencies)
+    if not np.allclose(standard.padded, parameters.space.padded, atol=1e-9):
+        return fitted
+    at = parameters.columns.positions(Interactions.from_tuples(fitted.names, parameters.columns.n_features))
+    shift = (target.ridge * fit.theta)[parameters.n_own :][at]
+    errors = np.where(fitted.errors > 0, fitted.errors, np.inf)
+    return replace(fitted, z=fitted.z + shift / errors)
 
 
 def _distance(check: PredictiveCheck) -> tuple[bool, float]:

@@ -48,11 +48,14 @@ class Compared:
     ----------
     z : (k,) array
         (model − data) in standard errors; NaN where too few rows carry a moment to say.
+    errors : (k,) array
+        Standard errors of the differences.
     names : sequence
         What each is: tuples of columns, or words.
     """
 
     z: np.ndarray
+    errors: np.ndarray
     names: Any
 
     @property
@@ -73,7 +76,7 @@ class Compared:
     @property
     def chance(self) -> float:
         """How often the largest of so many |z| would be as large by chance: min(1, k · 2Φ(−max |z|))."""
-        return min(1.0, self.n_compared * 2.0 * float(norm.sf(self.largest)))
+        return min(1.0, max(self.n_compared, 1) * 2.0 * float(norm.sf(self.largest)))
 
     @property
     def agrees(self) -> bool:
@@ -241,7 +244,7 @@ def _compare(
     here = by_chain[:, kind == 0]
 
     def compared(sets: Interactions) -> Compared:
-        return Compared(_z(data, w, here, sets), sets.tuples)
+        return Compared(*_z(data, w, here, sets), sets.tuples)
 
     singles = Interactions.from_blocks([np.arange(standard.n_columns)[:, None]], standard.n_columns)
     fitted = _some(model.columns, rng)
@@ -293,11 +296,11 @@ def _random_sets(space: Space, k: int, rng: np.random.Generator) -> Interactions
     return Interactions.from_blocks([rows] if len(rows) else [], N)
 
 
-def _z(data: np.ndarray, w: np.ndarray, drawn: np.ndarray, sets: Interactions) -> np.ndarray:
-    """(p,) z of Π_{c∈μ} u_c: data (rows, N) with weights, drawn (draws, chains, N)."""
+def _z(data: np.ndarray, w: np.ndarray, drawn: np.ndarray, sets: Interactions) -> tuple[np.ndarray, np.ndarray]:
+    """(p,) z of Π_{c∈μ} u_c and their errors: data (rows, N) with weights, drawn (draws, chains, N)."""
     p = len(sets)
     if not p:
-        return np.zeros(0)
+        return np.zeros(0), np.zeros(0)
     n_draws, n_chains = drawn.shape[:2]
     sums = np.zeros((2, 3, p))  # of data and model: Σ s, Σ s², Σ s⁴ about 0
     chain_means = np.zeros((p, n_chains), dtype=np.float32)
@@ -320,7 +323,7 @@ def _z(data: np.ndarray, w: np.ndarray, drawn: np.ndarray, sets: Interactions) -
     carriers = M * variance**2 / np.maximum(fourth, 1e-300)
     error2 = variance / M + chain_means.var(axis=1, ddof=1, dtype=np.float64) / n_chains
     z = (mean[1] - mean[0]) / np.sqrt(np.maximum(error2, 1e-300))
-    return np.where((carriers >= MIN_CARRIERS) & (error2 > 0), z, np.nan)
+    return np.where((carriers >= MIN_CARRIERS) & (error2 > 0), z, np.nan), np.sqrt(error2)
 
 
 def _products(columns: np.ndarray, sets: Interactions) -> np.ndarray:
@@ -351,7 +354,7 @@ def _total(data: np.ndarray, w: np.ndarray, drawn: np.ndarray) -> Compared:
         lambda S: (S - centre) ** 2,
         *(lambda S, cut=cut: (cut < S).astype(float) for cut in quantiles),
     ]
-    z = np.full(len(looks), np.nan)
+    z, errors = np.full(len(looks), np.nan), np.zeros(len(looks))
     for k, look in enumerate(looks):
         s, t = look(data), look(drawn)
         mean, other = (w @ s) / M, t.mean()
@@ -359,8 +362,8 @@ def _total(data: np.ndarray, w: np.ndarray, drawn: np.ndarray) -> Compared:
         error2 = variance / M + t.mean(axis=0).var(ddof=1) / t.shape[1]
         carried = variance > 0 and M * variance**2 >= MIN_CARRIERS * (w @ (s - mean) ** 4) / M
         if carried and error2 > 0:
-            z[k] = (other - mean) / np.sqrt(error2)
-    return Compared(z, names)
+            z[k], errors[k] = (other - mean) / np.sqrt(error2), np.sqrt(error2)
+    return Compared(z, errors, names)
 
 
 def _histograms(data: np.ndarray, w: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -43,6 +43,10 @@ _ASTRAY = (
     "as when the likelihood has no finite maximum or the chains are stuck; raise alpha, or use "
     'refine="pseudolikelihood".'
 )
+_ENDLESS = (
+    "the likelihood has no finite maximum: {} would grow for ever, as some combination of its values never occurs in "
+    "the data; give alpha > 0: a prior keeps every coupling finite."
+)
 
 
 def fit(
@@ -92,6 +96,10 @@ def fit(
     theta, n_steps, arrived = approach(target, walkers, theta, guard, verbose)
     result = _average(target, walkers, theta, guard, max_iter if arrived else 1, verbose)
     result = replace(result, n_iter=result.n_iter + n_steps)
+    endless = never_together(target)
+    if endless is not None:
+        status = _ENDLESS.format(target.label(endless))
+        return replace(result, converged=False, status=status, free=None, free_variance=None, free_covariance=None)
     return result if arrived else replace(result, converged=False, status=_ASTRAY)
 
 
@@ -106,6 +114,30 @@ def _guard(
     rng = np.random.default_rng(seed.spawn(1)[0])
     chosen = rng.permutation(len(rows))[:wanted]
     return Guard.of(target, rows[chosen], True)
+
+
+def never_together(target: Target) -> int | None:
+    """A pair of two-valued sites without a penalty, two of whose values never occur together; None if there is none.
+
+    Chains that cannot tell rare from never would stop on the way to infinity, and call it the maximum.
+
+        p(a, b) = ⟨(φ_i − φ_i(a'))(φ_j − φ_j(b'))⟩ / ((φ_i(a) − φ_i(a'))(φ_j(b) − φ_j(b'))),   a' the other value than a
+    """
+    parameters, space = target.parameters, target.parameters.space
+    pairs = parameters.columns.block(2)
+    free = (target.ridge + target.lasso)[parameters.n_own :][parameters.columns.slice(2)] == 0.0
+    which = np.flatnonzero(free & (space.sizes[space.site[pairs]] == 2).all(axis=1))
+    i, j = pairs[which].T
+    m, t = target.t[parameters.column_params], target.t[parameters.n_own + parameters.columns.slice(2).start + which]
+    values = space.padded[:, :2]
+    smallest = np.full(len(which), np.inf)
+    for a in (0, 1):
+        for b in (0, 1):
+            x, y = values[i, 1 - a], values[j, 1 - b]
+            cell = (t - x * m[j] - y * m[i] + x * y) / ((values[i, a] - x) * (values[j, b] - y))
+            smallest = np.minimum(smallest, cell)
+    empty = np.flatnonzero(smallest < 1e-9)
+    return int(parameters.n_own + parameters.columns.slice(2).start + which[empty[0]]) if len(empty) else None
 
 
 def _average(target: Target, walkers: Walkers, theta: np.ndarray, guard: Guard, max_iter: int, verbose: int) -> Fit:
