@@ -1,6 +1,6 @@
 """Calibration: are the tests at their level, do intervals cover, does a higher order cost anything?
 
-    python benchmarks/bench_calibration.py [--cells 'null-*' 'cover-sparse' …] [--sets 20] [--quick] [--old DIR] [--write]
+    python benchmarks/bench_calibration.py [--cells 'null-*' cover-sparse …] [--sets 20] [--quick] [--old DIR] [--write]
 
 Four tables, in Markdown: false findings where there is nothing to find; false proportion and power where something was
 planted; coverage and width of 95 % intervals and KL(true ‖ fit); order 3 against 2 and 1 on held-out rows. ``--old`` is
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from calibration_cells import BASE, COVERAGE, NULLS, ORDERS, PLANTED, Planted, generator
+from calibration_cells import BASE, COVERAGE, NULLS, ORDERS, PLANTED, WHOLE, generator, large
 from scipy import stats
 from sklearn.model_selection import KFold
 
@@ -136,8 +136,8 @@ def measure_planted(name: str, n_sets: int, old: Path | None) -> Row:
         two, full = HBM(order=2, fdr=LEVEL).fit(X), HBM(order=cell.order, fdr=LEVEL).fit(X)
         real, found = set(effects_of(truth, full)), found_by(full)
         planted = set(truth.interactions)
-        pairs = of_order(found_by(two), 2) & real
-        row: Row = {"kept": share(pairs & found, pairs)}
+        pairs = of_order(found_by(two) & planted, 2)
+        row: Row = {"kept": share(pairs & found, pairs), "alone": share(pairs, of_order(planted, 2))}
         for k in range(2, cell.order + 1):
             row[f"false {k}"] = share(of_order(found - real, k), of_order(found, k), 0.0)
             row[f"power {k}"] = share(of_order(found & planted, k), of_order(planted, k))
@@ -208,26 +208,29 @@ def measure_coverage(name: str, n_sets: int, old: Path | None) -> Row:
         error = dict(zip(oracle.interactions_, oracle.standard_errors_))
         limits = est.confidence_intervals()
         weights.add(est.interactions_, limits, true, lambda mu, error=error: error[mu])
-        effects.add(
-            est.interactions_, est.effect_intervals(), effects_of(truth, est), lambda mu, M=len(X): 1 / np.sqrt(M)
-        )
+        effects.add(est.interactions_, est.effect_intervals(), effects_of(truth, est), lambda mu: cell.n_samples**-0.5)
         row = {
             "distance": distance(truth, est.model_),
             "oracle": distance(truth, oracle.model_),
             "width": relative_width(est.interactions_, limits, oracle, true, error),
-            "higher": float(est.evidence_[cell.order] > est.evidence_[cell.order - 1]) if est.evidence_ else np.nan,
-            "residual": est.result_.residual,
+            "residual": est.result_.effect_marginals.sites.residual,
         }
+        if cell.order == 3 and cell.make is not large:
+            free, two = HBM().fit(X), HBM(order=2).fit(X)
+            row |= {
+                "higher": free.order_ == 3,
+                "auto": distance(truth, free.model_),
+                "two": distance(truth, two.model_),
+            }
         if before is not None:
             past = before[number]
             tuples = [tuple(mu) for mu in past["interactions"]]
-            fit = BoltzmannMachine(
-                past["h"], dict(zip(tuples, past["weights"])), past["d"], alphabet=truth.alphabet
-            )
+            fit = BoltzmannMachine(past["h"], dict(zip(tuples, past["weights"])), past["d"], alphabet=truth.alphabet)
             row["old"] = divergence(truth, fit)
             was.add(tuples, np.array(past["intervals"]), true, lambda mu, error=error: error[mu])
         rows.append(row)
     out: Row = {key: mean_and_error([row[key] for row in rows]) for key in rows[0]}
+    out["residual"] = [max(row["residual"] for row in rows), np.mean([row["residual"] > 1e-3 for row in rows])]
     return out | {"weights": weights.shares(), "effects": effects.shares(), "old weights": was.shares()}
 
 
@@ -252,12 +255,12 @@ def relative_width(tuples: list, limits: np.ndarray, oracle: HBM, true: dict, er
 # ---------------------------------------------------------------------- 4: what an order costs on held-out rows
 
 
-def fold_scores(X: np.ndarray, order: int | str) -> np.ndarray:
+def fold_scores(X: np.ndarray, order: int | str, seed: int) -> np.ndarray:
     """Held-out ln P of each row where it can be enumerated, Σ_i ln P(x_i | rest) beyond; 5 folds."""
     out = np.empty(len(X))
     alphabet = [tuple(np.unique(x).tolist()) for x in X.T]
     enumerable = float(np.prod([len(a) for a in alphabet], dtype=float)) <= MAX_STATES
-    for train, test in KFold(5, shuffle=True, random_state=0).split(X):
+    for train, test in KFold(5, shuffle=True, random_state=seed).split(X):
         est = HBM(order=order, alphabet=alphabet).fit(X[train])
         if enumerable:
             out[test] = -est.model_.energy(X[test]) - infer(est.model_, "exact").log_partition
@@ -267,23 +270,22 @@ def fold_scores(X: np.ndarray, order: int | str) -> np.ndarray:
 
 
 def measure_order(name: str, n_sets: int, old: Path | None) -> Row:
-    """Mean difference a row, and its standard error over rows; random tables: over sets of rows."""
+    """Mean difference a row with its error: over sets, or over the rows of a table that is the same in each."""
     rows: list[Row] = []
     for number in range(n_sets):
         X = ORDERS[name](generator(name, number))
-        scores = {order: fold_scores(X, order) for order in (1, 2, 3, "auto")}
-        row: Row = {"rows": len(X), "columns": X.shape[1]}
-        for key, a, b in (("3-2", 3, 2), ("3-1", 3, 1), ("auto-2", "auto", 2)):
-            difference = scores[a] - scores[b]
-            row[key] = [float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(X)))]
-        rows.append(row)
-    out: Row = {key: rows[0][key] for key in ("rows", "columns")}
-    for key in ("3-2", "3-1", "auto-2"):
-        each = np.array([row[key] for row in rows])
-        worst = each[np.argmin(each[:, 0] / each[:, 1])]
-        error = each[0, 1] if n_sets == 1 else each[:, 0].std(ddof=1) / np.sqrt(n_sets)
-        out[key] = [float(each[:, 0].mean()), float(error), *worst.tolist()]
+        scores = {order: fold_scores(X, order, number) for order in (1, 2, 3, "auto")}
+        rows.append({key: scores[a] - scores[b] for key, a, b in COMPARED})
+    out: Row = {"rows": len(X), "columns": X.shape[1]}
+    for key, _, _ in COMPARED:
+        each = np.array([(x.mean(), x.std(ddof=1) / np.sqrt(len(x))) for x in (row[key] for row in rows)])
+        worst = each[np.argmin(each[:, 0] / np.maximum(each[:, 1], 1e-12))]
+        over = np.mean([row[key] for row in rows], axis=0) if name in WHOLE else each[:, 0]
+        out[key] = [float(over.mean()), float(over.std(ddof=1) / np.sqrt(len(over))), *worst.tolist()]
     return out
+
+
+COMPARED = (("3-2", 3, 2), ("3-1", 3, 1), ("auto-2", "auto", 2))
 
 
 # ---------------------------------------------------------------------- tables
@@ -301,7 +303,8 @@ def plus_minus(pair: list[float] | None) -> str:
 
 def null_table(cells: dict[str, Row]) -> list[str]:
     out = [
-        "| cell (n, M, rates) | sets | order | P(any q < .05) | found a set | P(\\|z\\|>3)/nominal | P(\\|z\\|>4)/nominal | largest \\|z\\| |",
+        "| n, M, rates | sets | order | P(any q < .05) | found a set | P(\\|z\\| > 3) / nominal "
+        "| P(\\|z\\| > 4) / nominal | largest \\|z\\| |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for name, row in cells.items():
@@ -311,29 +314,31 @@ def null_table(cells: dict[str, Row]) -> list[str]:
             error = np.sqrt(max(at["any"] * (1 - at["any"]), LEVEL * (1 - LEVEL)) / sets)
             tails = " | ".join(f"{t:.2f} ± {e:.2f}" for t, e in zip(at["tails"], at["errors"]))
             out.append(
-                f"| {cell.n}, {cell.n_samples}, {cell.low:g}–{cell.high:g} | {sets} | {k} | {at['any']:.3f} ± {error:.3f} | "
-                f"{at['found']:.3f} | {tails} | {at['largest']:.1f} |"
+                f"| {cell.n}, {cell.n_samples}, {cell.low:g}–{cell.high:g} | {sets} | {k} "
+                f"| {at['any']:.3f} ± {error:.3f} | {at['found']:.3f} | {tails} | {at['largest']:.1f} |"
             )
     return out
 
 
 def planted_table(cells: dict[str, Row]) -> list[str]:
     out = [
-        "| cell | M | sets | order | false proportion | power | version 0.1: false | power | pairs kept beside order 2 |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| cell | M | sets | order | false proportion | power | version 0.1: false | power | power with `order=2` "
+        "| of these, found |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, row in cells.items():
         cell = PLANTED[name]
         for k in range(2, cell.order + 1):
             parts = [plus_minus(row.get(f"{what} {k}")) for what in ("false", "power", "old false", "old power")]
-            kept = number(row["kept"][0]) if k == 2 else ""
+            kept = f"{plus_minus(row['alone'])} | {number(row['kept'][0])}" if k == 2 else " | "
             out.append(f"| {name[8:]} | {cell.n_samples} | {row['sets']} | {k} | {' | '.join(parts)} | {kept} |")
     return out
 
 
 def coverage_table(cells: dict[str, Row]) -> list[str]:
     out = [
-        "| cell | sets | order | weights: zero, strong, weak | effects: zero, strong, weak | version 0.1: zero, strong, weak |",
+        "| cell | sets | order | weights: zero, strong, weak | effects: zero, strong, weak "
+        "| version 0.1's weights: zero, strong, weak |",
         "|---|---|---|---|---|---|",
     ]
     for name, row in cells.items():
@@ -348,16 +353,14 @@ def coverage_table(cells: dict[str, Row]) -> list[str]:
 
 def distance_table(cells: dict[str, Row]) -> list[str]:
     out = [
-        "| cell | M | sets | KL | oracle's | version 0.1's | width / oracle's | higher order has more evidence | largest mean residual |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| cell | M | sets | KL | oracle's | version 0.1's | `order=2` | `order=\"auto\"` | share where that is 3 "
+        "| width / oracle's | largest residual of the sites |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
+    keys = ("distance", "oracle", "old", "two", "auto", "higher", "width", "residual")
     for name, row in cells.items():
-        parts = [number(row[key][0]) for key in ("distance", "oracle")]
-        parts.append(number(row["old"][0]) if "old" in row else "–")
-        rest = [number(row[key][0], 2) for key in ("width", "higher", "residual")]
-        out.append(
-            f"| {name[6:]} | {COVERAGE[name].n_samples} | {row['sets']} | {' | '.join(parts)} | {' | '.join(rest)} |"
-        )
+        parts = " | ".join(number(row[key][0]) if key in row else "–" for key in keys)
+        out.append(f"| {name[6:]} | {COVERAGE[name].n_samples} | {row['sets']} | {parts} |")
     return out
 
 
@@ -376,50 +379,47 @@ def order_table(cells: dict[str, Row]) -> list[str]:
 
 HEAD = f"""# Calibration
 
-Whether tests keep their level, intervals cover and an order costs nothing, on data that nothing was tuned on: seeds are `SeedSequence({BASE}, spawn_key=…)`
-(`benchmarks/calibration_cells.py`, where each cell is a few lines). Every table comes from
+Whether tests keep their level, intervals cover and an order costs nothing, on data that nothing was tuned on: seeds are
+`SeedSequence({BASE}, spawn_key=…)` (`benchmarks/calibration_cells.py`, where each cell is a few lines). Every table
+comes from
 
 ```sh
-python benchmarks/bench_calibration.py --old ../version-0.1 --write
+python benchmarks/bench_calibration.py --sets 50 --old ../version-0.1 --write
 ```
 
-with `../version-0.1` a checkout of the first version; `--cells 'null-*'` runs some cells, `--sets 20` sets their number. ± is a standard error over data sets.
+with `../version-0.1` a checkout of the first version; `--cells 'null-*'` runs some of the cells. ± is a standard error
+over data sets.
+"""
+
+NOTHING = """
+Independent 0/1 columns. Pairs are those of order 2, triplets those of order 3; Benjamini–Hochberg in each order has
+P(any) ≤ .05 if the p-values are honest. Tails are over those of the normal distribution.
+"""
+
+SOMETHING = """
+`fdr=.05`. False is what has no effect in the true model, in the standard gauge of the data: a pair inside of a true
+triplet has one. Power is the share of what was planted. Version 0.1 finds pairs at order 2 and higher ones at their
+order.
+"""
+
+INTERVALS = """
+Share of intervals that hold the truth (their number). Strong: a weight of more than 3 errors of the oracle, which is
+the fit of the true support without a prior; an effect of more than 3/√M. KL(true ‖ fit) in nats; for n50 the loss of
+held-out score. The width is the median over strong weights. A site is one coupling's posterior under the learnt
+prior; a residual above .001 means that they did not settle.
+"""
+
+COSTS = """
+Held-out nats a row, 5 folds: ln P where all states can be listed, Σ ln P(x_i | rest) beyond. A set is a random choice
+of items or rows (bfi, verbagg, gss), a new model (0/1), or, for lsat6, another split of the same rows, where ± is over
+rows. The worst set is that with the lowest difference in its own errors.
 """
 
 SECTIONS: list[tuple[str, dict, Callable, list[Callable], str]] = [
-    (
-        "Nothing to find",
-        NULLS,
-        measure_null,
-        [null_table],
-        "Independent 0/1 columns. Pairs are those of order 2, triplets those of order 3; Benjamini–Hochberg in each order "
-        "has P(any) ≤ .05 if the p-values are honest. Tails are over those of the normal distribution.",
-    ),
-    (
-        "Something planted",
-        PLANTED,
-        measure_planted,
-        [planted_table],
-        "`fdr=.05`. False is what has no effect in the true model, in the standard gauge of the data: a pair inside of a true triplet "
-        "has one. Power is the share of what was planted. Version 0.1 finds pairs at order 2 and higher ones at their order.",
-    ),
-    (
-        "Intervals of 95 %",
-        COVERAGE,
-        measure_coverage,
-        [coverage_table, distance_table],
-        "Share of intervals that hold the truth (their number). Strong: a weight of more than 3 errors of the oracle, which is the fit of "
-        "the true support without a prior; an effect of more than 3/√M. KL(true ‖ fit) in nats; for n50 the loss of held-out score. "
-        "The width is the median over strong weights.",
-    ),
-    (
-        "What an order costs",
-        ORDERS,
-        measure_order,
-        [order_table],
-        "Held-out nats a row, 5 folds: ln P where all states can be listed, Σ ln P(x_i | rest) beyond. Real tables of all their rows are one set; "
-        "± is over rows for one set, over sets for several; the worst set is that with the lowest difference in its own errors.",
-    ),
+    ("Nothing to find", NULLS, measure_null, [null_table], NOTHING),
+    ("Something planted", PLANTED, measure_planted, [planted_table], SOMETHING),
+    ("Intervals of 95 %", COVERAGE, measure_coverage, [coverage_table, distance_table], INTERVALS),
+    ("What an order costs", ORDERS, measure_order, [order_table], COSTS),
 ]
 
 
@@ -428,7 +428,7 @@ def page(results: dict[str, Row]) -> str:
     for title, cells, _, tables, words in SECTIONS:
         mine = {name: results[name] for name in cells if name in results and "failed" not in results[name]}
         failed = [f"`{name}`: {results[name]['failed']}" for name in cells if "failed" in results.get(name, {})]
-        out.append(f"## {title}\n\n{words}\n")
+        out.append(f"## {title}\n{words}")
         out += ["\n".join(table(mine)) + "\n" for table in tables if mine]
         if failed:
             out.append("Failed: " + "; ".join(failed) + "\n")
@@ -447,13 +447,16 @@ def run(name: str, work: Callable, n_sets: int, old: Path | None) -> Row:
     return row | {"sets": n_sets}
 
 
+# Times the number of sets that is asked for: cells of milliseconds have more, slow ones fewer.
+SHARE = {
+    **dict.fromkeys(NULLS, 8),
+    "null-40-1000": 3, "null-40-10000": 1.2, "null-60-50000": 0.4,
+    "cover-n50": 0.2, "order-0/1-40": 0.1, "order-bfi": 0.25,
+}  # fmt: skip
+
+
 def sets_of(name: str, options: argparse.Namespace) -> int:
-    """Real tables whose every row is used have one set; slow cells fewer than others."""
-    if name in ("order-lsat6", "order-gss"):
-        return 1
-    few = {"null-60-50000": 4, "cover-n50": 4, "order-0/1-40": 4, "order-bfi": 4, "order-verbagg": 2, "order-0/1-12": 2}
-    share = 4 if name in few else 1
-    return 2 if options.quick else max(2, options.sets // share) if options.sets else 0
+    return 2 if options.quick else max(2, round(options.sets * SHARE.get(name, 1)))
 
 
 def main() -> None:

@@ -247,3 +247,5 @@ ORDERS = {
     "order-0/1-12": sparse_rows(12, 2000),
     "order-0/1-40": sparse_rows(40, 5000),
 }
+# The same rows in every set.
+WHOLE = ("order-lsat6",)
