@@ -83,11 +83,11 @@ def null_tests(X: np.ndarray, order: int) -> Any:
     return nested.select(samples, Terms(samples.space, all_terms(order, samples.space)), LEVEL)[1]
 
 
-def measure_null(name: str, n_sets: int, old: Path | None) -> Row:
-    """Pairs tested at order 2, triplets at order 3."""
+def measure_null(name: str, n_sets: int, old: Path | None = None, first: int = 0) -> Row:
+    """Pairs tested at order 2, triplets at order 3; sets are counted from ``first``."""
     counts: dict[int, list] = {2: [], 3: []}
     for number in range(n_sets):
-        X = NULLS[name].draw(generator(name, number))
+        X = NULLS[name].draw(generator(name, first + number))
         for k in (2, 3):
             tests = null_tests(X, k)
             mine = tests.terms.order == k
@@ -126,9 +126,9 @@ def share(part: set, whole: set, empty: float = np.nan) -> float:
     return len(part) / len(whole) if whole else empty
 
 
-def measure_planted(name: str, n_sets: int, old: Path | None) -> Row:
+def measure_planted(name: str, n_sets: int, old: Path | None = None, first: int = 0) -> Row:
     cell = PLANTED[name]
-    draws = [cell.draw(generator(name, number)) for number in range(n_sets)]
+    draws = [cell.draw(generator(name, first + number)) for number in range(n_sets)]
     tasks = [(X, {"order": k, "fdr": LEVEL}) for _, X in draws for k in (2, 3, 4)[: cell.order - 1]]
     before = old_fits(old, tasks)
     rows: list[Row] = []
@@ -192,9 +192,9 @@ def oracle_of(truth: BoltzmannMachine, X: np.ndarray) -> HBM:
     return HBM(interactions=truth.interactions, alpha=0.0).fit(X)
 
 
-def measure_coverage(name: str, n_sets: int, old: Path | None) -> Row:
+def measure_coverage(name: str, n_sets: int, old: Path | None = None, first: int = 0) -> Row:
     cell = COVERAGE[name]
-    draws = [cell.draw(generator(name, number)) for number in range(n_sets)]
+    draws = [cell.draw(generator(name, first + number)) for number in range(n_sets)]
     n_states = float(np.prod([len(a.values) for a in draws[0][0].space.alphabets], dtype=float))
     before = None
     if n_states <= MAX_STATES:
@@ -269,11 +269,11 @@ def fold_scores(X: np.ndarray, order: int | str, seed: int) -> np.ndarray:
     return out
 
 
-def measure_order(name: str, n_sets: int, old: Path | None) -> Row:
+def measure_order(name: str, n_sets: int, old: Path | None = None, first: int = 0) -> Row:
     """Mean difference a row with its error: over sets, or over the rows of a table that is the same in each."""
     rows: list[Row] = []
     for number in range(n_sets):
-        X = ORDERS[name](generator(name, number))
+        X = ORDERS[name](generator(name, first + number))
         scores = {order: fold_scores(X, order, number) for order in (1, 2, 3, "auto")}
         rows.append({key: scores[a] - scores[b] for key, a, b in COMPARED})
     out: Row = {"rows": len(X), "columns": X.shape[1]}
