@@ -94,7 +94,7 @@ def fit_and_check(
         return predictive.check(model, samples, seed.spawn(1)[0], n_jobs=n_jobs)
 
     moments = Moments.from_samples(samples, order=max(2, parameters.columns.order)) if moments is None else moments
-    target = Target.of(moments, parameters, prior)
+    target = Target.of(moments, parameters).under(prior)
     before = checked(first)
     if fits(before, target, first, samples.space):
         prior_does = "" if before.agrees_fitted else " That is what the prior does, and not another model."

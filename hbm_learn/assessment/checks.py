@@ -10,6 +10,7 @@ from scipy import stats
 from hbm_learn.assessment import dependence
 from hbm_learn.assessment.bias import bias_by_corrections, bias_of_closed_form
 from hbm_learn.assessment.predictive import MAX_LISTED, PredictiveCheck
+from hbm_learn.assessment.selection import WORTH
 from hbm_learn.assessment.trust import Check, Trust
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
@@ -114,6 +115,8 @@ def _exact_z(result: InversionResult, moments: Moments, table: StateTable) -> np
 
 
 def _of_largest(name: str, largest: float, n: int, what: str) -> Check:
+    if not n:
+        return Check(name, None, "unknown", "Too few rows carry the moments of the model to compare them.", True)
     chance = min(1.0, 2.0 * n * float(stats.norm.sf(largest)))
     says = f"are within {largest:.1f} standard errors of the data's"
     if chance >= LEVEL:
@@ -205,7 +208,7 @@ def orders(result: InversionResult) -> list[Check]:
     if top < 3 or top - 1 not in evidence:
         return []
     gain = evidence[top] - evidence[top - 1]
-    if gain >= 1.0:
+    if gain >= WORTH:
         sentence = f"The evidence prefers order {top} to {top - 1} by {gain:.3g} nats."
         return [Check("orders compared", gain, "good", sentence)]
     sentence = f"The evidence does not prefer order {top} to {top - 1} ({gain:+.2g} nats): the lower one says as much."

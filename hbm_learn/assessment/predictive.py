@@ -21,6 +21,7 @@ from hbm_learn._kernels.conditional import monomials
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.shrinkage.expansion import poisson_root
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.sampling.agreement import matters
 from hbm_learn.sampling.chains import Chains, far_states, sweep_cost, widths
@@ -322,7 +323,7 @@ def _z(data: np.ndarray, w: np.ndarray, drawn: np.ndarray, sets: Interactions) -
     fourth = np.maximum(pooled[2], variance**2)  # about 0, which for rare products is as good as about the mean
     carriers = M * variance**2 / np.maximum(fourth, 1e-300)
     error2 = variance / M + chain_means.var(axis=1, ddof=1, dtype=np.float64) / n_chains
-    z = (mean[1] - mean[0]) / np.sqrt(np.maximum(error2, 1e-300))
+    z = poisson_root((mean[1] - mean[0]) / np.sqrt(np.maximum(error2, 1e-300)), carriers)
     return np.where((carriers >= MIN_CARRIERS) & (error2 > 0), z, np.nan), np.sqrt(error2)
 
 

@@ -10,8 +10,8 @@ from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.result import InversionResult
 
-# Nats of evidence that an order must bring: about what the learnt weights of its prior are worth by themselves.
-WORTH = 1.0
+# Nats of evidence that an order must bring: odds of 20 to 1, beyond what its learnt weights are worth by themselves.
+WORTH = 3.0
 
 
 def preselect(moments: Moments, columns: Interactions, site: str) -> Tests:

@@ -78,6 +78,25 @@ class Parameters:
         within = np.arange(self.space.n_columns) - self.space.column_ptr[self.space.site]
         return self.own_ptr[self.space.site] + within
 
+    @cached_property
+    def carriers(self) -> np.ndarray:
+        """(P,) the share of rows that carry the variance of each sufficient statistic if variables are independent.
+
+        ⟨t²⟩²/⟨t⁴⟩ of products of centred functions: of a pattern of rare events, about how often it occurs.
+        """
+        share, edges = np.empty(self.space.n_columns), self.space.column_ptr
+        for i, (table, p) in enumerate(zip(self.space.functions, self.frequencies)):
+            assert table is not None
+            u = table - p @ table
+            share[edges[i] : edges[i + 1]] = (p @ u**2) ** 2 / np.maximum(p @ u**4, 1e-300)
+        share = self.space.mean_over_labels(share)
+        out = np.ones(self.n_params)
+        out[self.column_params] = share
+        for k in self.columns.orders:
+            where = self.columns.slice(k)
+            out[self.n_own + where.start : self.n_own + where.stop] = np.prod(share[self.columns.block(k)], axis=1)
+        return out
+
     def block_means(self, values: np.ndarray) -> np.ndarray:
         """(P,) values, each replaced by its mean over the own functions of its site, or the columns of its term."""
         sizes = np.diff(self.own_ptr)

@@ -9,12 +9,19 @@ H agree in a likelihood. Where V is not known (no row has told), ρ is that of i
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
+from hbm_learn.data.rows import Block
 from hbm_learn.inversion.composite.hessian import hessian
-from hbm_learn.inversion.composite.objective import HessianProducts, Objective
+from hbm_learn.inversion.composite.objective import HessianProducts, Objective, scaled
 from hbm_learn.inversion.composite.sandwich import MAX_MATRICES
 from hbm_learn.inversion.composite.sums import Composite
 from hbm_learn.inversion.shrinkage.expansion import Curvature, Expansion, some_of
+
+# Multiplications for the matrix: rows beyond that are left out, evenly.
+_FLOPS = 4e10
+# What the rows of the matrix have less of than this share of all rows, they have not seen.
+_UNSEEN = 0.1
 
 
 class CompositeInformation:
@@ -37,20 +44,70 @@ class CompositeInformation:
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return None
         slope = -self.n_samples * gradient / self.overcount
-        return Expansion(theta, slope, lambda active: self._curvature(theta, active), self.parameters)
+        return Expansion(theta, slope, self.n_samples, lambda active: self._curvature(theta, active), self.parameters)
 
-    def _curvature(self, theta: np.ndarray, active: np.ndarray) -> tuple[Curvature, np.ndarray]:
-        parameters, composite = self.parameters, self.composite
-        curvature = parameters.block_means(HessianProducts(self.objective, theta).exact_diagonal)
+    def _curvature(self, theta: np.ndarray, active: np.ndarray) -> Curvature:
+        parameters, composite, n_own = self.parameters, self.composite, self.parameters.n_own
+        curvature, with_own = diagonal_and_own(composite, theta)
+        curvature = parameters.block_means(curvature)
+        scale = sparse.diags_array(np.sqrt(self.n_samples / self.overcount))
         diagonal = curvature * self.n_samples / self.overcount
+        with_own = sparse.csr_array(scale.tocsr()[n_own:, n_own:] @ with_own @ scale.tocsr()[:n_own, :n_own])
         where = np.concatenate([np.ones(parameters.n_own, dtype=bool), active])
         if not active.all():
             composite = composite.restricted(some_of(parameters.columns, active))
         root = np.sqrt(self.n_samples / self.overcount[where])
         if composite.n_params <= MAX_MATRICES:
-            H = hessian(composite, theta[where], composite.stride)
+            H = hessian(composite, theta[where], _stride(composite))
+            if _stride(composite) > 1:
+                _with_diagonal(H, curvature[where])
             H *= root
             H *= root[:, None]
-            return H, diagonal
+            return Curvature(H, diagonal, with_own)
         products = HessianProducts(Objective(composite, np.zeros(composite.n_params)), theta[where])
-        return lambda v: root * products.product(root * v), diagonal
+        return Curvature(lambda v: root * products.product(root * v), diagonal, with_own)
+
+
+def _stride(composite: Composite) -> int:
+    """Every so many rows for the matrix; all of them while that is affordable, for rare events are in few."""
+    sizes = np.diff(composite.map.site_ptr)
+    return max(1, int(2.0 * float(sizes @ sizes) * composite.rows.n_rows / _FLOPS))
+
+
+def _with_diagonal(H: np.ndarray, diagonal: np.ndarray) -> None:
+    """H of some rows with the diagonal of all: correlations stay, and what no row has seen has none."""
+    seen = np.diag(H).copy()
+    scale = np.sqrt(np.where(seen > _UNSEEN * diagonal, diagonal / np.maximum(seen, 1e-300), 0.0))
+    H *= scale
+    H *= scale[:, None]
+    H[np.diag_indices_from(H)] = diagonal
+
+
+def diagonal_and_own(composite: Composite, theta: np.ndarray) -> tuple[np.ndarray, sparse.csr_array]:
+    """(P,) the diagonal of ∂²Q/∂θ² over all rows, and (p, n_own) ∂²Q of couplings and own parameters: one pass.
+
+    ∂²ℓ_c weighted with squares of the monomials is the one, with the monomials themselves the other: the field of a
+    column is its own parameter and the couplings times monomials.
+    """
+    at, outputs, parameters = composite.at(theta), composite.outputs, composite.parameters
+
+    def work(part: Block) -> list[np.ndarray]:
+        values = composite.evaluate(part, at, second=True)
+        values.second[...] *= values.weights
+        second = values.second[outputs.column_pairs]
+        once, twice = composite.map.adjoint(second, values.Phi), composite.map.adjoint(second, values.Phi**2)
+        return [part[1].sum(), values.losses, once, twice, values.second.sum(axis=1, dtype=np.float64)]
+
+    total, losses, once, twice, means = composite.over_rows(work)
+    scale = composite.scale(losses) / (1.0 if composite.log else float(total))
+    extras, n_own = np.zeros(outputs.n_extras), parameters.n_own
+    squares, _ = scaled(composite, composite.site_sums(losses, twice, extras), scale)
+    out = composite.to_params(squares, extras)
+    out[:n_own] = (means * scale[outputs.pair_site])[outputs.own_pairs]
+    products, _ = scaled(composite, composite.site_sums(losses, once, extras), scale)
+    couplings = composite.map.param >= n_own
+    at_own = parameters.column_params[composite.map.column[couplings]]
+    coordinates = (composite.map.param[couplings] - n_own, at_own)
+    cross = sparse.csr_array((products[couplings], coordinates), shape=(len(parameters.columns), n_own))
+    # ln S has less, by the square of a slope that is zero at the minimum
+    return np.maximum(out, 1e-12), cross

@@ -30,6 +30,8 @@ _FLOPS = 1e10
 _MIN_ROWS = 4000
 # How far ρ of one parameter may be from what its sites and order say; and the weight of matrices in that.
 _NEAR, _MANY = 1.4, 50
+# Rows that must carry a statistic before its own variance counts as much as that of the model.
+_FEW_ROWS = 30.0
 # A parameter with less curvature than this share of the largest has errors as if it had so much.
 _LEAST_CURVATURE = 1e-16
 
@@ -110,12 +112,15 @@ def _from_matrices(objective: Objective, theta: np.ndarray, count: np.ndarray) -
 
 
 def _overcount(composite: Composite, count: np.ndarray, V: np.ndarray, H: np.ndarray, n_draws: int) -> np.ndarray:
-    """(P,) ρ = M V_rr/H_rr, close to what factors of sites and orders say: single ones are noise for rare events.
+    """(P,) ρ = M V_rr/H_rr, close to what factors of sites and orders say.
 
-    One for all functions of a term and of a site, so that nothing depends on their basis.
+    Where a pattern is so rare that hardly a row carries its variance, V says nothing, and c, what the model itself
+    would have, stands in. One for all functions of a term and of a site, so that nothing depends on their basis.
     """
     V, H = composite.parameters.block_means(V), composite.parameters.block_means(H)
     seen = composite.rows.n_samples * V / np.maximum(H * count, 1e-300)
+    told = composite.parameters.carriers * composite.rows.n_samples
+    seen = (told * seen + _FEW_ROWS) / (told + _FEW_ROWS)
     typical = site_factors(composite, np.clip(seen, 0.1 / count, None), n_draws)
     if n_draws < _MANY:  # single ones are noise of the draws
         return count * typical

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from hbm_learn.inversion.likelihood.fit import LikelihoodPoint
 from hbm_learn.inversion.likelihood.target import Target
-from hbm_learn.inversion.shrinkage.expansion import Expansion
+from hbm_learn.inversion.shrinkage.expansion import Curvature, Expansion
 
 
 class LikelihoodInformation:
@@ -28,10 +29,12 @@ class LikelihoodInformation:
         if point is None:
             return None
 
-        def curvature(active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            root = np.sqrt(M / self.overcount)
+        def curvature(active: np.ndarray) -> Curvature:
+            n_own, root = self.parameters.n_own, np.sqrt(M / self.overcount)
             F = point.fisher * root * root[:, None]
-            where = np.flatnonzero(np.concatenate([np.ones(self.parameters.n_own, dtype=bool), active]))
-            return F if len(where) == len(F) else F[np.ix_(where, where)], self.parameters.block_means(np.diag(F))
+            where = np.flatnonzero(np.concatenate([np.ones(n_own, dtype=bool), active]))
+            among = F if len(where) == len(F) else F[np.ix_(where, where)]
+            with_own = sparse.csr_array((len(active), n_own) if active.all() else F[n_own:, :n_own])
+            return Curvature(among, self.parameters.block_means(np.diag(F)), with_own)
 
-        return Expansion(theta, -M * point.gradient / self.overcount, curvature, self.parameters)
+        return Expansion(theta, -M * point.gradient / self.overcount, M, curvature, self.parameters)

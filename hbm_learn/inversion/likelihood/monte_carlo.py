@@ -98,8 +98,8 @@ def fit(
     result = replace(result, n_iter=result.n_iter + n_steps)
     endless = never_together(target)
     if endless is not None:
-        status = _ENDLESS.format(target.label(endless))
-        return replace(result, converged=False, status=status, free=None, free_variance=None, free_covariance=None)
+        status, found = _ENDLESS.format(target.label(endless)), result
+        return replace(result, converged=False, status=status, make_whole=lambda: found.whole.without_free())
     return result if arrived else replace(result, converged=False, status=_ASTRAY)
 
 

@@ -22,7 +22,7 @@ from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.result import Fit
 from hbm_learn.inversion.shrinkage import consistency, mixture
 from hbm_learn.inversion.shrinkage.consistency import Posterior, Sites
-from hbm_learn.inversion.shrinkage.expansion import Expansion, congruent
+from hbm_learn.inversion.shrinkage.expansion import Expansion, congruent, poisson_root
 from hbm_learn.inversion.shrinkage.origins import ORIGINS, Origin
 from hbm_learn.inversion.shrinkage.quadratic import SplitQuadratic
 from hbm_learn.terms import Terms, closure, is_closed
@@ -30,6 +30,8 @@ from hbm_learn.terms import Terms, closure, is_closed
 # Times that the likelihood is expanded anew, and the step at which the mean stays: root mean square of its change in
 # posterior standard deviations.
 MAX_ROUNDS, STAYS = 8, 0.03
+# A pattern that fewer rows than this carry takes part when it stands out only.
+_RARE = 10.0
 # So many couplings are treated together whether they stand out or not.
 _FEW = 800
 # The residual of the sites that is enough to compare origins.
@@ -66,7 +68,7 @@ def learn(information: Information, fit: Fit, origins: Sequence[str] = ORIGINS) 
         origins = ("coding",)
     start = _start(fit, information.n_samples)
     # Alone, a coupling stands out by what it has in common with others.
-    active = active_couplings(start, strong=1.0)
+    active = active_couplings(start, information.n_samples * parameters.carriers[n_own:], strong=1.0)
     # What is not active is expanded about zero, where it stays.
     here = information.at(np.where(np.concatenate([np.ones(n_own, dtype=bool), active]), fit.theta, 0.0))
     assert here is not None
@@ -79,13 +81,14 @@ def _settle(
     information: Information, fit: Fit, here: Expansion, origin: Origin, found: Posterior, active: np.ndarray
 ) -> Fit:
     """Expand anew about the posterior mean until it stays, with the couplings that stand out there."""
-    n_own, moved = fit.parameters.n_own, np.inf
+    n_own, moved, last = fit.parameters.n_own, np.inf, None
     for turn in range(MAX_ROUNDS):
         there = _step(information, here, origin.among(active), found)
-        if there is None:
-            break
+        if there is None:  # the expansion does not hold as far as its mean
+            return _as_fit(fit, *last) if last is not None else _as_fit(fit, here, origin.among(active), found, active)
+        last = here, origin.among(active), found, active
         here, before = there, found
-        now = active_couplings(found.sites)
+        now = active_couplings(found.sites, information.n_samples * fit.parameters.carriers[n_own:])
         active = active | now if turn else now
         found = consistency.solve(here.quadratic(origin.among(active), active), n_own, found.sites)
         moved = _distance(found.mean - before.mean, found)
@@ -103,15 +106,28 @@ def _start(fit: Fit, n_samples: float) -> Sites:
     alpha = np.empty(len(columns))
     for k in columns.orders:
         alpha[columns.slice(k)] = fit.alpha[k]
-    estimate = fit.theta[n_own:] * (1.0 + alpha / n_samples)
+    root = np.sqrt(n_samples)
+    deviate = root * fit.theta[n_own:] * (1.0 + alpha / n_samples)
+    estimate = poisson_root(deviate, n_samples * fit.parameters.carriers[n_own:]) / root
     return consistency.begin(terms, mixture.scales(n_samples), estimate, np.full(len(columns), 1.0 / n_samples))
 
 
-def active_couplings(sites: Sites, strong: float = consistency.STRONG) -> np.ndarray:
-    """(p,) what stands out, and all subsets of it; everything where that is cheap."""
+def active_couplings(sites: Sites, expected: np.ndarray, strong: float = consistency.STRONG) -> np.ndarray:
+    """(p,) what stands out, and all subsets of it; everything that is not too rare, where that is cheap.
+
+    Parameters
+    ----------
+    sites : Sites
+    expected : (p,) array
+        Rows that carry each coupling.
+    strong : float
+        See ``Sites.stands_out``.
+    """
     terms, columns = sites.terms, sites.terms.columns
     chosen = sites.stands_out(strong)
-    if len(columns) <= _FEW or chosen.all():
+    if len(columns) <= _FEW:
+        chosen = chosen | (terms.sum(expected) / terms.df >= _RARE)
+    if chosen.all():
         return np.ones(len(columns), dtype=bool)
     return closure(terms.select(chosen), terms.space).positions(columns) >= 0
 
