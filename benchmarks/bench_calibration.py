@@ -231,7 +231,7 @@ def measure_coverage(name: str, n_sets: int, old: Path | None = None, first: int
             was.add(tuples, np.array(past["intervals"]), true, lambda mu, error=error: error[mu])
         rows.append(row)
     out: Row = {key: mean_and_error([row[key] for row in rows]) for key in rows[0]}
-    out["residual"] = [max(row["residual"] for row in rows), np.mean([row["residual"] > 1e-3 for row in rows])]
+    out["residual"] = [max(row["residual"] for row in rows)]
     return out | {
         "weights": weights.shares(),
         "effects": effects.shares(),
@@ -413,7 +413,12 @@ INTERVALS = """
 Share of intervals that hold the truth (their number). Strong: a weight of more than 3 errors of the oracle, which is
 the fit of the true support without a prior; an effect of more than 3/√M. KL(true ‖ fit) in nats; for n50 the loss of
 held-out score. The width is the median over strong weights. A site is one coupling's posterior under the learnt
-prior; a residual above .001 means that they did not settle.
+prior; they have settled when the residual is below .01.
+
+What does not hold: triplets of rare 0/1 events (neural) are covered far less than 95 %, since the prior takes them
+for zeros where the data hardly speak of them. Strong triplets in clusters and ratings are covered a few per cent less
+than by the oracle: intervals know little of the doubt about which *other* couplings are zero. The largest of many
+couplings from one Gaussian (dense, strong) are shrunk towards the rest, as under any prior that is right on average.
 """
 
 COSTS = """
