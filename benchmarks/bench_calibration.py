@@ -463,7 +463,7 @@ def run(name: str, work: Callable, n_sets: int, old: Path | None) -> Row:
 SHARE = {
     **dict.fromkeys(NULLS, 8),
     "null-40-1000": 3, "null-40-10000": 1.2, "null-60-50000": 0.2,
-    "cover-n50": 0.2, "order-0/1-40": 0.1, "order-bfi": 0.25,
+    "cover-n50": 0.12, **dict.fromkeys(("order-lsat6", "order-gss", "order-verbagg", "order-0/1-12"), 0.4), "order-0/1-40": 0.04, "order-bfi": 0.16,
 }  # fmt: skip
 
 
