@@ -140,6 +140,7 @@ def test_considering_triplets_never_hurts_beyond_enumeration(n_samples: int, tri
 
 
 @pytest.mark.parametrize("refine", ["likelihood", "pseudolikelihood"])
+@pytest.mark.filterwarnings("ignore:Do not rely on this fit:UserWarning")
 def test_a_repeated_column_is_not_called_converged(refine: str) -> None:
     """The closed form starts so far out that steps vanish there."""
     X = np.random.default_rng(0).choice([-1, 1], (500, 25))

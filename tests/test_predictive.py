@@ -195,12 +195,12 @@ def test_what_the_prior_does_is_not_another_model():
     assert found.fit.method == "pseudolikelihood"
     assert "what the prior does" in found.message
     moments = Moments.from_samples(samples, order=2)
-    target = Target.of(moments, parameters, prior)
+    target = Target.of(moments, parameters).under(prior)
     assert checked.shrunk(found.check.fitted, target, found.fit, samples.space).largest < 4
     coded = Parameters(
         samples.space.standard(moments.frequencies, centred=False), parameters.columns, "free", moments.frequencies
     )
-    same = checked.shrunk(found.check.fitted, Target.of(moments, coded, prior), found.fit, samples.space)
+    same = checked.shrunk(found.check.fitted, Target.of(moments, coded).under(prior), found.fit, samples.space)
     assert same is found.check.fitted
 
 

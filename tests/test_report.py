@@ -167,7 +167,7 @@ def test_nothing_found(frame):
 def test_caution_where_the_closed_form_is_biased():
     model = datasets.make_sk(6, beta=2.0, h_std=0.3, random_state=0)
     X = sample(model, 3000, method="exact", random_state=0)
-    with pytest.warns(UserWarning, match="do not rely on it"):
+    with pytest.warns(UserWarning, match="Do not rely on this fit.*bias of the closed form"):
         est = HBM(order=2, refine=None).fit(X)
     words = " ".join(Page(report.html(est, X)).text)
     assert "Read this with caution" in words

@@ -244,12 +244,11 @@ def test_tempering_crosses_a_barrier_that_gibbs_does_not():
     """From the well of all +1, in the same number of sweeps."""
     model = ferromagnet()
     options = {"n_chains": 8, "burn_in": 200, "thin": 5, "initial": np.ones(20)}
-    positive = {
-        method: sample(model, 8 * 200, method, random_state=3, **options).sum(axis=1) > 0
-        for method in ("gibbs", "tempering")
-    }
-    assert positive["gibbs"].all()
-    assert 0.4 < positive["tempering"].mean() < 0.6
+    with pytest.warns(ConvergenceWarning, match="second phase"):
+        stuck = sample(model, 8 * 200, "gibbs", random_state=3, **options)
+    assert (stuck.sum(axis=1) > 0).all()
+    crossing = sample(model, 8 * 200, "tempering", random_state=3, **options)
+    assert 0.4 < (crossing.sum(axis=1) > 0).mean() < 0.6
 
 
 def test_tempering_is_right_where_gibbs_is_stuck():
@@ -335,6 +334,7 @@ def test_interrupt(n_jobs):
     assert time.monotonic() - start < 10
 
 
+@pytest.mark.filterwarnings("ignore:Chains from far states:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", ["gibbs", "tempering"])
 def test_initial_states_are_honoured(method):
     """In wells too deep to leave, every chain stays where it was put; a state for each chain or one for all."""

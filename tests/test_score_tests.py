@@ -10,7 +10,7 @@ from scipy import optimize, stats
 
 from hbm_learn import BoltzmannMachine, Interactions, Interval, Nominal, sample
 from hbm_learn._kernels import score
-from hbm_learn.assessment import drop, nested
+from hbm_learn.assessment import drop, nested, two_values
 from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node
 from hbm_learn.assessment.score_tests import add_tests, drop_tests
@@ -95,6 +95,42 @@ def test_two_values_take_the_same_path():
     np.testing.assert_allclose(one[0, 0], O[x, 0] - p @ O[:, 0], atol=1e-13)
     score.residuals(eta, three, x, w, other)
     assert np.abs(one - other).max() > 1e-3
+
+
+@pytest.mark.parametrize("rate", [0.002, 0.3, 0.998])
+@pytest.mark.parametrize("reach", [0.05, 1.0])
+def test_whole_arrays_of_two_values_agree_with_row_by_row(rate, reach):
+    rng = np.random.default_rng([61, int(1000 * rate)])
+    R, O, w = 3000, np.array([[-0.4], [2.1]]), rng.integers(1, 4, 3000).astype(float)
+    eta, h = rng.normal(np.log(rate / (1 - rate)) / 2.5, 0.4, (1, R)), rng.exponential(reach, (1, R))
+    p = family(eta, h, O)[0][:, 1]
+    seen = 0
+    for shift in (1.0, 5.0, 0.3):
+        x = (rng.random(R) < np.clip(shift * p, 0, 1)).astype(np.uint8)
+        expected, found = np.empty((1, 1, R)), np.empty((1, 1, R))
+        value = score.residuals(eta[None], O, x, w, expected)
+        residual, probability = two_values.residuals(eta, 2.5, np.where(x == 1, 1.0, -1.0), w)
+        np.testing.assert_allclose(residual, expected[0], rtol=1e-9)
+        assert np.log(probability[0]) @ w == pytest.approx(value[0], rel=1e-12)
+        score.covariances(eta, O, w, found)
+        np.testing.assert_allclose(two_values.variances(eta[0], 2.5, w), found[0, 0], rtol=1e-9)
+        one, other = score.tail(eta, h, O, x, w, 2.0), two_values.tail(eta[0], h[0], O, x, w, 2.0)
+        np.testing.assert_allclose(other, one, rtol=1e-7)
+        seen += abs(one[0]) > 2
+    assert seen >= 1
+
+
+def test_products_of_columns():
+    rng = np.random.default_rng(4)
+    Y, rows = rng.normal(size=(6, 50)), rng.integers(0, 6, (8, 3))
+    out = np.empty((8, 20))
+    score.products(Y, rows, 10, out)
+    np.testing.assert_allclose(out, Y[rows, 10:30].prod(axis=1))
+    residual, C = rng.normal(size=20), rng.random(20)
+    S, raw = np.ones(8), np.zeros(8)
+    score.weighted_sums(out, residual, C, S, raw)
+    np.testing.assert_allclose(S, 1.0 + out @ residual)
+    np.testing.assert_allclose(raw, out**2 @ C)
 
 
 def exact_mid_p(p: np.ndarray, phi: np.ndarray, S: float) -> float:
@@ -188,6 +224,22 @@ def test_nodes_are_fitted(site):
     step = 1e-5 * np.eye(len(node.theta))
     numeric = (node.value_gradient(node.theta - step)[1] - node.value_gradient(node.theta + step)[1]) / 2e-5
     np.testing.assert_allclose(node.H, numeric + np.diag(node.ridge), atol=1e-4 * np.abs(node.H).max())
+
+
+@pytest.mark.parametrize("site", range(4))
+def test_a_start_from_another_model_changes_nothing(site):
+    samples = Samples.check(*mixed_table())
+    data = NodeData(samples)
+    small, large = all_terms(2, samples.space), all_terms(3, samples.space)
+    for model, other in ((small, large), (large, small)):
+        cold = Node(data, site, model).fit()
+        warm = Node(data, site, model)
+        start = warm.theta.copy()
+        warm.fit(Node(data, site, other).fit())
+        assert np.abs(cold.theta - start).max() > 1e-3
+        scale = np.sqrt(np.diag(cold.inverse))
+        assert np.abs((warm.theta - cold.theta) / scale).max() < 1e-5
+        np.testing.assert_allclose(warm.H, cold.H, atol=1e-5 * np.abs(cold.H).max())
 
 
 def test_distinct_rows_count_every_row():
@@ -465,6 +517,47 @@ def test_one_of_two_that_say_the_same_is_kept():
     model = closure(columns_of([(0, 1, 2), (0, 1, 5)], samples.space), samples.space)
     both = Interactions.from_tuples([*Interactions.upto(2, 6).tuples, *model.tuples], 6)
     assert drop_tests(samples, both, Interactions.from_tuples([(0, 1, 2), (0, 1, 5)], 6)).p_values.min() > 0.01
+
+
+def test_rounds_that_leave_out_strong_terms_change_nothing(monkeypatch):
+    """Copies make shadows, which are dropped in several rounds beside terms that are never in doubt."""
+    J = {(0, 1, 2): 0.5, (3, 4, 5): 0.15, (2, 3): 0.4}
+    X = spins(3000, J=J, n=9)
+    rng = np.random.default_rng(9)
+    for copy, source in ((6, 2), (7, 1), (8, 4)):
+        X[:, copy] = np.where(rng.random(len(X)) < 0.9, X[:, source], X[:, copy])
+    samples = Samples.check(X)
+    tested = []
+    work = nested.drop_at_best
+    monkeypatch.setattr(nested, "drop_at_best", lambda *args: tested.append(len(args[3])) or work(*args))
+    found, counts = [], []
+    for safe in (nested._SAFE, np.inf):
+        monkeypatch.setattr(nested, "_SAFE", safe)
+        tested.clear()
+        found.append(nested.select(samples, considered(samples, 3), LEVEL))
+        counts.append(sum(tested))
+    assert counts[0] < counts[1]
+    assert found[0][0] == found[1][0]
+    np.testing.assert_allclose(found[0][1].z, found[1][1].z, atol=1e-6)
+
+
+def test_a_test_is_not_repeated_at_a_node_that_stayed():
+    """After a triplet is held, all terms as if everything was tested anew."""
+    samples = Samples.check(spins(2000))
+    search = nested._Search(NodeData(samples), considered(samples, 3))
+    for k in (2, 3):
+        search.test(k)
+    chosen = np.array([mu == (0, 2, 4) for mu in search.terms.tuples])
+    search._hold(chosen)
+    before = search.root.copy()
+    for k in (2, 3):
+        search.test(k)
+    kept = search.root.copy()
+    assert 0 < np.count_nonzero(kept == before) < len(before)
+    search.stamp[:] = search.site[:] = -1
+    for k in (2, 3):
+        search.test(k)
+    np.testing.assert_allclose(search.root, kept, atol=1e-10)  # products of other sizes round otherwise
 
 
 def test_ratings_keep_their_pairs_when_triplets_are_considered():

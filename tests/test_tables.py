@@ -231,7 +231,7 @@ def test_a_column_without_values_is_named(make):
 def test_complete_rows_of_frames(name):
     frame = with_holes(name)
     weights = np.arange(N, dtype=float)
-    kept, w, n_dropped = complete_rows(frame, weights)
+    kept, w, n_dropped, _ = complete_rows(frame, weights)
     assert type(kept) is type(frame)
     assert n_dropped == 6
     np.testing.assert_array_equal(w, np.delete(weights, np.arange(5, 11)))
@@ -245,7 +245,7 @@ def test_complete_rows_of_frames(name):
 def test_complete_rows_of_arrays():
     X = np.array([[0, 1.0], [np.nan, 1], [1, 0]])
     for table in (X, X.tolist(), X.astype(object), [[0, 1], [None, 1], [1, 0]], [["a", 1], [None, 1], ["b", 0]]):
-        kept, w, n_dropped = complete_rows(table, [1, 2, 3])
+        kept, w, n_dropped, _ = complete_rows(table, [1, 2, 3])
         assert n_dropped == 1
         assert len(kept) == 2
         np.testing.assert_array_equal(w, [1, 3])

@@ -21,7 +21,7 @@ def setting(name="mixed", order=3, M=3000, alpha=2.0, seed=3):
     space = samples.space.standard(moments.frequencies)
     parameters = Parameters(space, all_terms(order, samples.space), "free", moments.frequencies)
     prior = Prior(dict.fromkeys(range(2, order + 1), alpha))
-    return samples, parameters, Target.of(moments, parameters, prior)
+    return samples, parameters, Target.of(moments, parameters).under(prior)
 
 
 def plain_statistics(parameters, codes):
@@ -115,7 +115,7 @@ def test_a_start_in_a_false_phase_is_not_believed():
     moments = Moments.from_samples(samples, order=2)
     space = samples.space.standard(moments.frequencies)
     parameters = Parameters(space, all_terms(2, samples.space), "free", moments.frequencies)
-    target = Target.of(moments, parameters, Prior({2: 1.0}))
+    target = Target.of(moments, parameters).under(Prior({2: 1.0}))
     rows = walkers.data_rows(samples)
     guard = approach.Guard.of(target, rows, True)
     frozen = BoltzmannMachine(np.full(n, -0.2), 0.5 * (1.0 - np.eye(n)))
@@ -133,12 +133,12 @@ def test_values_that_never_meet_are_found(values):
     moments = Moments.from_samples(X, 2, values)
     for space in (moments.space, moments.space.standard(moments.frequencies)):
         parameters = Parameters(space, all_terms(2, moments.space), "free", moments.frequencies)
-        found = monte_carlo.never_together(Target.of(moments, parameters, Prior({2: 0.0})))
+        found = monte_carlo.never_together(Target.of(moments, parameters).under(Prior({2: 0.0})))
         assert parameters.columns.tuples[found - parameters.n_own] == (1, 4)
-        assert monte_carlo.never_together(Target.of(moments, parameters, Prior({2: 0.1}))) is None
+        assert monte_carlo.never_together(Target.of(moments, parameters).under(Prior({2: 0.1}))) is None
     full = Moments.from_samples(rng.choice(values, (400, 5)), 2, values)
     parameters = Parameters(full.space, all_terms(2, full.space), "free", full.frequencies)
-    assert monte_carlo.never_together(Target.of(full, parameters, Prior({2: 0.0}))) is None
+    assert monte_carlo.never_together(Target.of(full, parameters).under(Prior({2: 0.0}))) is None
 
 
 def test_rows_or_none_the_maximum_is_the_same():

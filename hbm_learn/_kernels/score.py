@@ -14,10 +14,41 @@ from numba import njit
 
 # Rows with |t φ| below this enter K(t) through their cumulants up to the fourth; the rest of the series is below 1e-4
 # of its first term there.
-_SMALL = 0.25
+SMALL = 0.25
 # Closer to its largest possible value than this, S is taken to be there.
-_EDGE = 1e-6
-_NEWTON = 60
+EDGE = 1e-6
+NEWTON = 60
+
+
+@njit(cache=True, nogil=True)
+def products(Y, rows, start, out):
+    """out_tr = Π_j Y_{rows_tj, start + r} for rows (T, k) and out (T, C)."""
+    T, k = rows.shape
+    C = out.shape[1]
+    for t in range(T):
+        first = Y[rows[t, 0], start : start + C]
+        if k == 1:
+            out[t] = first
+            continue
+        second = Y[rows[t, 1], start : start + C]
+        for r in range(C):
+            out[t, r] = first[r] * second[r]
+        for j in range(2, k):
+            other = Y[rows[t, j], start : start + C]
+            for r in range(C):
+                out[t, r] *= other[r]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def weighted_sums(G, residual, C, S, raw):
+    """S_t += Σ_r G_tr residual_r and raw_t += Σ_r G_tr² C_r."""
+    for t in range(G.shape[0]):
+        first, second = 0.0, 0.0
+        for r in range(G.shape[1]):
+            first += G[t, r] * residual[r]
+            second += G[t, r] * G[t, r] * C[r]
+        S[t] += first
+        raw[t] += second
 
 
 @njit(cache=True, nogil=True)
@@ -150,7 +181,7 @@ def tail(eta, h, O, x, w, least):
     # No tail is less probable than the one outcome that was seen.
     most = math.sqrt(max(-2.0 * loglik, 0.0))
     edge = highest if S > 0.0 else -lowest
-    if abs(S) >= (1.0 - _EDGE) * edge:
+    if abs(S) >= (1.0 - EDGE) * edge:
         return sign * min(_edge_deviate(p, phi, w, sign), most), S, V
     t, K, K2 = _solve(p, phi, reach, w, S, V)
     root = math.sqrt(max(2.0 * (t * S - K), 0.0))
@@ -204,7 +235,7 @@ def _solve(p, phi, reach, w, S, V):
     large, cumulants = _split(p, phi, reach, w, limit)
     low, high = (0.0, np.inf) if S > 0.0 else (-np.inf, 0.0)
     t = S / V
-    for _ in range(_NEWTON):
+    for _ in range(NEWTON):
         if abs(t) > limit:
             limit = 2.0 * abs(t)
             large, cumulants = _split(p, phi, reach, w, limit)
@@ -232,7 +263,7 @@ def _split(p, phi, reach, w, limit):
     large = np.empty(len(w), dtype=np.int64)
     cumulants = np.zeros(3)
     for r in range(len(w)):
-        if reach[r] * limit > _SMALL:
+        if reach[r] * limit > SMALL:
             large[count] = r
             count += 1
             continue

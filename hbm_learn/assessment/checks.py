@@ -9,6 +9,7 @@ from scipy import stats
 
 from hbm_learn.assessment import dependence
 from hbm_learn.assessment.bias import bias_by_corrections, bias_of_closed_form
+from hbm_learn.assessment.compared import LEVEL
 from hbm_learn.assessment.predictive import MAX_LISTED, PredictiveCheck
 from hbm_learn.assessment.selection import WORTH
 from hbm_learn.assessment.trust import Check, Trust
@@ -17,8 +18,6 @@ from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.states import StateTable
 
-# The largest |z| of the fitted moments is no chance below this probability.
-LEVEL = 1e-3
 # Root mean squares of the closed form's bias, in standard errors: up to the first it can be trusted, up to the second
 # with care.
 SMALL_BIAS, LARGE_BIAS = 1.0, 2.0

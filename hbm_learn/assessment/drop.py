@@ -14,14 +14,13 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from hbm_learn._kernels import score
 from hbm_learn.assessment.nodes import Node
 from hbm_learn.assessment.saddlepoint import SINGULAR, direction, tail
 
 # Gain of the chord step, in nats, from which the null is fitted anew.
 GAIN = 0.1
 # Entries of the arrays over rows that a block of candidates makes.
-_ENTRIES = 2**22
+_ENTRIES = 2**20
 
 
 def drop_at(node: Node, params: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -39,18 +38,27 @@ def drop_at(node: Node, params: list[np.ndarray]) -> tuple[np.ndarray, np.ndarra
     far: list[int] = []
     width = max((len(J) for J in params), default=1)
     step = max(1, _ENTRIES // (len(node.outputs) * len(node.data.weights) * width))
+    here = _on_rows(node, node.theta[None])[0]
     for lo in range(0, len(params), step):
-        part = list(range(lo, min(lo + step, len(params))))
-        these, steps = _chord_steps(node, params, nulls, part)
-        far += [t for t in part if t not in these]
-        if these:
-            mine = [params[t] for t in these]
-            found = _chord(node, mine, [nulls[t] for t in these], steps)
-            root[these], df[these] = _statistics(node, mine, *found)
+        part = np.arange(lo, min(lo + step, len(params)))
+        near, eta, h = _chord(node, [params[t] for t in part], [nulls[t] for t in part], here)
+        far += part[~near].tolist()
+        if near.any():
+            these = part[near]
+            root[these], df[these] = _statistics(node, [params[t] for t in these], eta, h)
     for t in far:
         theta, D = _refit(node, params[t], nulls[t][0])
-        root[t : t + 1], df[t : t + 1] = _statistics(node, [params[t]], [theta], [D])
+        found = _statistics(node, [params[t]], _on_rows(node, theta[None]), _on_rows(node, D))
+        root[t : t + 1], df[t : t + 1] = found
     return root, df
+
+
+def _on_rows(node: Node, theta: np.ndarray) -> np.ndarray:
+    """(B, o, R) fields of parameters (B, P)."""
+    out = np.empty((len(theta), len(node.outputs), len(node.data.weights)))
+    for where in node.data.chunks():
+        out[:, :, where] = node.fields(theta, node.design(where))
+    return out
 
 
 def _rank_one(node: Node, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -62,26 +70,38 @@ def _rank_one(node: Node, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return theta, D
 
 
-def _chord_steps(
-    node: Node, params: list[np.ndarray], nulls: list[tuple[np.ndarray, np.ndarray]], which: list[int]
-) -> tuple[list[int], list[np.ndarray]]:
-    """Those of some terms for which one chord step is enough, and Q·gradient(θ₀) of each."""
-    theta = np.stack([nulls[t][0] for t in which])
-    gradient = node.value_gradient(theta)[1] - node.ridge * theta
-    steps = [_reduced(node, params[t], nulls[t][1], g) for t, g in zip(which, gradient)]
-    enough = [g @ step <= GAIN for g, step in zip(gradient, steps)]
-    return [t for t, good in zip(which, enough) if good], [step for step, good in zip(steps, enough) if good]
-
-
 def _chord(
-    node: Node, params: list[np.ndarray], nulls: list[tuple[np.ndarray, np.ndarray]], steps: list[np.ndarray]
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """θ₁ and d₁ of several terms at once."""
-    theta = [theta0 + step for (theta0, _), step in zip(nulls, steps)]
-    sizes = [len(J) for J in params]
-    D0 = np.concatenate([D for _, D in nulls])
-    HD = np.split(_hessian_products(node, np.repeat(np.stack(theta), sizes, axis=0), D0), np.cumsum(sizes)[:-1])
-    return theta, [D - _reduced(node, J, D, each) for J, (_, D), each in zip(params, nulls, HD)]
+    node: Node, params: list[np.ndarray], nulls: list[tuple[np.ndarray, np.ndarray]], here: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Terms for which one chord step is enough (T,); of these the fields η of θ₁ and h of all their d₁ on the rows.
+
+    ``here`` (o, R) are the fields at the maximum: those of θ₀ follow from it and from those of d₀.
+    """
+    sizes = np.array([len(J) for J in params])
+    theta, D = np.stack([theta0 for theta0, _ in nulls]), np.concatenate([D0 for _, D0 in nulls])
+    h = _on_rows(node, D)
+    moved = np.concatenate([node.theta[J] for J in params])[:, None, None] * h
+    single = bool((sizes == 1).all())
+    eta = here - (moved if single else np.add.reduceat(moved, np.cumsum(sizes) - sizes, axis=0))
+    gradient = -node.ridge * theta
+    for where in node.data.chunks():
+        gradient += node.adjoint(node.residuals(eta[:, :, where], where)[0], node.design(where))
+    steps = np.stack([_reduced(node, J, D0, g) for J, (_, D0), g in zip(params, nulls, gradient)])
+    near = np.einsum("tp,tp->t", gradient, steps) <= GAIN
+    if not near.all():
+        eta, h, D, steps = eta[near], h[np.repeat(near, sizes)], D[np.repeat(near, sizes)], steps[near]
+    if not near.any():
+        return near, eta, h
+    term, HD = np.repeat(np.arange(len(eta)), sizes[near]), node.ridge * D
+    for where in node.data.chunks():
+        Phi = node.design(where)
+        eta[:, :, where] += node.fields(steps, Phi)
+        at = eta[:, :, where] if single else eta[term, :, where]
+        HD += node.adjoint(node.covariance_products(at, h[:, :, where], where), Phi)
+    kept = [(params[t], nulls[t][1]) for t in np.flatnonzero(near)]
+    parts = np.split(HD, np.cumsum(sizes[near])[:-1])
+    h -= _on_rows(node, np.concatenate([_reduced(node, J, D0, x) for (J, D0), x in zip(kept, parts)]))
+    return near, eta, h
 
 
 def _reduced(node: Node, J: np.ndarray, D: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -89,18 +109,6 @@ def _reduced(node: Node, J: np.ndarray, D: np.ndarray, x: np.ndarray) -> np.ndar
     out = x @ node.inverse
     out = out - out[..., J] @ D
     out[..., J] = 0.0
-    return out
-
-
-def _hessian_products(node: Node, theta: np.ndarray, D: np.ndarray) -> np.ndarray:
-    """(B, P) H(θ_b) d_b, with the ridge."""
-    out = node.ridge * D
-    for where in node.data.chunks():
-        Phi = node.design(where)
-        h = node.fields(D, Phi)
-        product = np.empty_like(h)
-        score.covariance_products(node.fields(theta, Phi), h, node.O, node.data.weights[where], product)
-        out += node.adjoint(product, Phi)
     return out
 
 
@@ -116,17 +124,9 @@ def _refit(node: Node, J: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np
     return theta, D
 
 
-def _statistics(
-    node: Node, params: list[np.ndarray], theta: list[np.ndarray], D: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Roots of χ² and df at the nulls θ, along directions of efficient scores d."""
+def _statistics(node: Node, params: list[np.ndarray], eta: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Roots of χ² and df at nulls with fields η (T, o, R), along directions of efficient scores h (B, o, R)."""
     ends = np.cumsum([len(J) for J in params])
-    R, o = len(node.data.weights), len(node.outputs)
-    eta, h = np.empty((len(params), o, R)), np.empty((ends[-1], o, R))
-    thetas, directions = np.stack(theta), np.concatenate(D)
-    for where in node.data.chunks():
-        Phi = node.design(where)
-        eta[:, :, where], h[:, :, where] = node.fields(thetas, Phi), node.fields(directions, Phi)
     before = np.diag(node.H) - node.ridge
     found = [_statistic(node, before[J], eta[t], h[end - len(J) : end]) for t, (J, end) in enumerate(zip(params, ends))]
     root, df = zip(*found)
@@ -138,10 +138,8 @@ def _statistic(node: Node, before: np.ndarray, eta: np.ndarray, h: np.ndarray) -
     if len(h) == 1:
         z, V = tail(node, eta, h[0])
         return (z, 1) if SINGULAR * before[0] < V else (0.0, 0)
-    both, w = np.broadcast_to(eta, h.shape), node.data.weights
-    residual, product = np.empty_like(h), np.empty_like(h)
-    score.residuals(both, node.O, node.x, w, residual)
-    score.covariance_products(both, h, node.O, w, product)
+    both, every = np.broadcast_to(eta, h.shape), slice(0, len(node.data.weights))
+    residual, product = node.residuals(both, every)[0], node.covariance_products(both, h, every)
     S, V = np.einsum("dor,dor->d", residual, h), np.einsum("dor,eor->de", product, h)
     found = direction(S[None], V[None], before[None])
     if not found.doubtful[0] or not found.df[0]:

@@ -1,12 +1,12 @@
 """Nested tests of every term that was considered, and selection at a level: pairs, then triplets given them, and so on.
 
-1. pairs: drop tests in the model of all pairs
-2. k = 3 … K: add tests given all pairs and what was selected of higher orders so far; Benjamini–Hochberg over all of
+1. k = 3 … K: add tests given all pairs and what was selected of higher orders so far; Benjamini–Hochberg over all of
    order k; what was added and is not needed beside the rest is dropped, and the others are tested again
-3. downward: each lower order once more, given what was selected above it
+2. downward: each lower order once more, given what was selected above it
+3. pairs: drop tests in the model of all pairs and what was selected
 
 Every pair is held in every null: a pair too weak to be selected would otherwise show as a triplet. Without a level
-there is one pass of 1 and 2, and nothing is selected.
+every term is tested once given all pairs, and nothing is selected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy import stats
 from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node, fit_nodes
 from hbm_learn.assessment.saddlepoint import deviates, p_values
-from hbm_learn.assessment.score_tests import add_at_best, drop_at_best
+from hbm_learn.assessment.score_tests import add_at_best, drop_at_best, efficient_site, spread_site, wald
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
@@ -32,6 +32,8 @@ MAX_ROUNDS = 4
 MAX_PRODUCTS = 5e10
 # Of what fails among the selected, so much is dropped at a time.
 _SHARE = 0.2
+# Terms so many times above the bar are not tested again in every round of dropping others.
+_SAFE = 2.0
 
 
 def affordable(samples: Samples, considered: Terms) -> bool:
@@ -84,16 +86,18 @@ def select(
         raise ValueError(f"fdr={level!r}: give a false-discovery rate between 0 and 1, such as 0.05.")
     search = _Search(NodeData(samples, site, n_jobs), considered, inflation)
     orders = considered.keys.orders
-    for k in orders:
+    higher = [k for k in orders if k > 2]
+    for k in higher:
         search.test(k)
-        if k > 2:
-            search.settle(k, level)
-    for k in reversed(orders[:-1]):
+        search.settle(k, level)
+    for k in reversed(higher[:-1]):
         # What was selected above changes the null of what lies below only if there is something.
         if search.selected[considered.order > k].any():
             search.test(k)
-            if k > 2:
-                search.settle(k, level)
+            search.settle(k, level)
+    # All pairs are in every null, whatever their tests say: once, given all that was selected above them, is enough.
+    if 2 in orders:
+        search.test(2)
     found = search.tests()
     return found.select(level), found
 
@@ -111,6 +115,10 @@ class _Search:
         A lower bound on p-values: that with which a term was once dropped.
     fitted, stamp : (n,), (p,) arrays
         When each node was fitted and each term tested last, in counts of changes of the model.
+    site : (p,) array
+        At which node each term was tested last.
+    inside : (p,) array
+        Terms that the model has.
     """
 
     def __init__(self, data: NodeData, considered: Terms, inflation: Mapping[int, float] | None = None):
@@ -118,7 +126,7 @@ class _Search:
         self.terms = Terms(data.space, considered.columns)
         p = len(self.terms)
         self.stretch = np.sqrt([(inflation or {}).get(int(k), 1.0) for k in self.terms.order])
-        self.clock, self.stamp = 0, np.full(p, -1)
+        self.clock, self.stamp, self.site = 0, np.full(p, -1), np.full(p, -1)
         self.fitted = np.zeros(data.space.n_features, dtype=int)
         self.selected, self.dropped = np.zeros(p, dtype=bool), np.zeros(p, dtype=bool)
         self.root, self.df, self.least = np.zeros(p), np.zeros(p, dtype=np.intp), np.zeros(p)
@@ -131,7 +139,9 @@ class _Search:
     # ------------------------------------------------------------------ the model
 
     def _refit(self, sites: range | np.ndarray) -> None:
-        self.nodes |= fit_nodes(self.data, sites, self.model)
+        place = self.model.positions(self.terms.columns)
+        self.inside = self.terms.sum((place >= 0).astype(float)) == self.terms.df
+        self.nodes |= fit_nodes(self.data, sites, self.model, self.nodes)
         self.clock += 1
         self.fitted[sites] = self.clock
 
@@ -157,12 +167,18 @@ class _Search:
 
     def _test(self, which: np.ndarray) -> None:
         which = which[self._stale(which)]
-        place = self.model.positions(self.terms.columns)
-        inside = self.terms.sum((place >= 0).astype(float)) == self.terms.df
-        for mine, work in ((which[inside[which]], drop_at_best), (which[~inside[which]], add_at_best)):
+        inside = self.inside[which]
+        for mine, choose, work in (
+            (which[inside], efficient_site, drop_at_best),
+            (which[~inside], spread_site, add_at_best),
+        ):
+            sites = choose(self.nodes, self.terms, mine)
+            # At a node that is what it was when the term was tested there last, so is the test.
+            new = (sites != self.site[mine]) | (self.fitted[sites] > self.stamp[mine])
+            mine, sites = mine[new], sites[new]
             if len(mine):
-                root, self.df[mine] = work(self.nodes, self.model, self.terms, mine)
-                self.root[mine] = root / self.stretch[mine]
+                root, self.df[mine] = work(self.nodes, self.model, self.terms, mine, sites)
+                self.root[mine], self.site[mine] = root / self.stretch[mine], sites
         self.stamp[which] = self.clock
 
     def _stale(self, which: np.ndarray) -> np.ndarray:
@@ -196,16 +212,31 @@ class _Search:
             mine = np.flatnonzero(self.selected & (self.terms.order == k))
             if not len(mine):
                 return
-            self._test(mine)
-            p = self.p_values[mine]
-            failing = np.flatnonzero(p > level * len(mine) / n_tests)
+            bar = level * len(mine) / n_tests
+            open_ = mine[~self._safe(mine, bar)]
+            failing, p = self._failing(open_, bar)
+            if not len(failing):
+                # Those that were left out in between have their say before the end.
+                failing, p = self._failing(mine, bar)
             if not len(failing):
                 return
-            worst = mine[failing[np.argsort(-p[failing], kind="stable")][: ceil(_SHARE * len(failing))]]
-            self.least[worst], self.dropped[worst] = self.p_values[worst], True
+            last = np.argsort(-p, kind="stable")[: ceil(_SHARE * len(failing))]
+            self.least[failing[last]], self.dropped[failing[last]] = p[last], True
             kept = self.selected.copy()
-            kept[worst] = False
+            kept[failing[last]] = False
             self._hold(kept)
+
+    def _failing(self, mine: np.ndarray, bar: float) -> tuple[np.ndarray, np.ndarray]:
+        """Those of some terms whose p-value is above a bar, and these."""
+        self._test(mine)
+        p = np.maximum(p_values(self.root[mine], self.df[mine]), self.least[mine])
+        return mine[p > bar], p[p > bar]
+
+    def _safe(self, mine: np.ndarray, bar: float) -> np.ndarray:
+        """Terms so far above a bar, by their last test and at all their nodes now, that a round may leave them out."""
+        enough = _SAFE * stats.norm.isf(0.5 * bar)
+        last = np.abs(deviates(self.root[mine], self.df[mine]))
+        return (last > enough) & (wald(self.nodes, self.terms, mine) > enough)
 
     # ------------------------------------------------------------------ what they say
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from hbm_learn._kernels import score
 from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.parameters import own_functions
 from hbm_learn.space import Space
 
 # Rows that are treated together: their monomials stay in cache.
-_CHUNK = 4096
+_CHUNK = 2048
+_WIDE = 8
+# Entries of a node's monomials on all rows up to which they are kept while the node is at work.
+_HELD = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,22 +78,31 @@ class NodeData:
         self.own = [own_functions(t, p, site == "free", labels) for t, p, labels in tables]  # type: ignore[arg-type]
         self.extent = np.concatenate([_extent(t, labels) for t, _, labels in tables])  # type: ignore[arg-type]
         self.n_jobs = n_jobs
+        self._held = threading.local()
 
     @property
     def n_samples(self) -> float:
         return float(self.weights.sum())
 
-    def chunks(self) -> Iterator[slice]:
-        """Rows a few thousand at a time."""
-        R = len(self.weights)
-        yield from (slice(lo, min(lo + _CHUNK, R)) for lo in range(0, R, _CHUNK))
+    def chunks(self, width: int = _WIDE) -> Iterator[slice]:
+        """Rows a few thousand at a time, more where little is made of each: fewer than so many numbers."""
+        R, C = len(self.weights), _CHUNK * max(1, _WIDE // max(width, 1))
+        yield from (slice(lo, min(lo + C, R)) for lo in range(0, R, C))
 
-    def monomials(self, rows: np.ndarray, where: slice) -> np.ndarray:
-        """(…, C) products of the columns in each row of a (…, k) array, k ≥ 1."""
-        Y = self.Y[:, where]
-        out = Y[rows[..., 0]]
-        for j in range(1, rows.shape[-1]):
-            out *= Y[rows[..., j]]
+    def hold(self, owner: object, make: Callable[[slice], np.ndarray], n_entries: int) -> np.ndarray | None:
+        """make(all rows) for whoever works in this thread, kept until the next one comes; None if it is too large."""
+        if n_entries > _HELD:
+            return None
+        if getattr(self._held, "owner", None) is not owner:
+            self._held.owner = self._held.array = None
+            self._held.array = make(slice(0, len(self.weights)))
+            self._held.owner = owner
+        return self._held.array
+
+    def monomials(self, rows: np.ndarray, where: slice, out: np.ndarray | None = None) -> np.ndarray:
+        """(…, C) products of the columns in each row of a (…, k) array, k ≥ 1; in ``out`` if it is given."""
+        out = np.empty((*rows.shape[:-1], where.stop - where.start)) if out is None else out
+        score.products(self.Y, rows.reshape(-1, rows.shape[-1]), where.start, out.reshape(-1, out.shape[-1]))
         return out
 
 

@@ -18,13 +18,15 @@ from scipy import linalg
 
 from hbm_learn._kernels import score
 from hbm_learn._threads import in_threads
+from hbm_learn.assessment import two_values
 from hbm_learn.assessment.node_data import NodeData
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.parameters import independent_own
+from hbm_learn.terms import Terms
 
 PRIOR_SCALE = 3.0
 # What is left of the log-likelihood, in nats, when a node counts as fitted.
-_ENOUGH = 1e-9
+_ENOUGH = 1e-11
 _MAX_ITER = 200
 
 
@@ -66,7 +68,10 @@ class Node:
             for k, m in enumerate(self.outputs)
         ]
         self.ridge = np.where(self.interaction >= 0, np.concatenate(ridge), 0.0)
+        self._owners: tuple[Terms, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] | None = None
         self.x = data.codes[site]
+        if self.is_binary:
+            self.gap, self.side = float(self.O[1, 0] - self.O[0, 0]), np.where(self.x == 1, 1.0, -1.0)
         self.theta = np.zeros(len(self.interaction))
         self.theta[self.ptr[:-1]] = independent_own(self.O, data.frequencies[site])
 
@@ -78,10 +83,24 @@ class Node:
         K = 1 + sum(len(rows) for rows in self.features)
         return [len(m) == K and bool((m == np.arange(K)).all()) for m in self.outputs]
 
+    @property
+    def is_binary(self) -> bool:
+        """Two values: the kernels for whole arrays serve."""
+        return self.O.shape == (2, 1)
+
     def design(self, where: slice) -> np.ndarray:
         """Φ (K, C)."""
-        C = where.stop - where.start
-        return np.concatenate([np.ones((1, C)), *(self.data.monomials(rows, where) for rows in self.features)])
+        K = 1 + sum(len(rows) for rows in self.features)
+        held = self.data.hold(self, self._design, K * len(self.data.weights))
+        return self._design(where) if held is None else held[:, where]
+
+    def _design(self, where: slice) -> np.ndarray:
+        ends = 1 + np.cumsum([0, *(len(rows) for rows in self.features)])
+        out = np.empty((ends[-1], where.stop - where.start))
+        out[0] = 1.0
+        for rows, lo, hi in zip(self.features, ends, ends[1:]):
+            self.data.monomials(rows, where, out[lo:hi])
+        return out
 
     def fields(self, theta: np.ndarray, Phi: np.ndarray) -> np.ndarray:
         """η (B, o, C) of parameters (B, P)."""
@@ -101,16 +120,25 @@ class Node:
         ]
         return np.concatenate(parts, axis=1)
 
-    def value_gradient(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def value_gradient(self, theta: np.ndarray, with_value: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Σ w ln p(x) (B,) without the ridge, and its gradient (B, P), for parameters (B, P)."""
         value, gradient = np.zeros(len(theta)), np.zeros_like(theta)
-        for where in self.data.chunks():
+        for where in self.data.chunks(len(theta) * len(self.outputs)):
             Phi = self.design(where)
-            eta = self.fields(theta, Phi)
-            residual = np.empty_like(eta)
-            value += score.residuals(eta, self.O, self.x[where], self.data.weights[where], residual)
+            residual, part = self.residuals(self.fields(theta, Phi), where, with_value)
+            value += part
             gradient += self.adjoint(residual, Phi)
         return value, gradient
+
+    def residuals(self, eta: np.ndarray, where: slice, with_value: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """w (O(x) − ⟨O⟩) (B, o, C) for η (B, o, C), and Σ w ln p(x) (B,), which two values leave out unless wanted."""
+        w = self.data.weights[where]
+        if self.is_binary:
+            residual, seen = two_values.residuals(eta[:, 0], self.gap, self.side[where], w)
+            return residual[:, None], np.log(seen) @ w if with_value else np.zeros(len(eta))
+        residual = np.empty_like(eta)
+        value = score.residuals(eta, self.O, self.x[where], w, residual)
+        return residual, value
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """(P, P) with the ridge, at one θ (P,)."""
@@ -118,6 +146,10 @@ class Node:
         for where in self.data.chunks():
             Phi = self.design(where)
             C = self.covariance(self.fields(theta[None], Phi)[0], where)
+            if len(self.outputs) == 1 and self._complete[0]:
+                weighted = Phi * np.sqrt(C[0, 0])
+                H += weighted @ weighted.T  # which BLAS takes as symmetric
+                continue
             for k, mine in enumerate(self.outputs):
                 for l in range(k, len(self.outputs)):
                     block = (Phi[mine] * C[k, l]) @ Phi[self.outputs[l]].T
@@ -127,45 +159,74 @@ class Node:
 
     def covariance(self, eta: np.ndarray, where: slice) -> np.ndarray:
         """(o, o, C) w Cov(O_k, O_l) for η (o, C)."""
+        if self.is_binary:
+            return two_values.variances(eta, self.gap, self.data.weights[where])[None]
         out = np.empty((len(eta), *eta.shape))
         score.covariances(eta, self.O, self.data.weights[where], out)
         return out
 
+    def covariance_products(self, eta: np.ndarray, h: np.ndarray, where: slice) -> np.ndarray:
+        """w Cov(O, h·O) (B, o, C) for η and h (B, o, C)."""
+        w = self.data.weights[where]
+        if self.is_binary:
+            return two_values.variances(eta, self.gap, w) * h
+        out = np.empty_like(h)
+        score.covariance_products(eta, h, self.O, w, out)
+        return out
+
     # ------------------------------------------------------------------ fit
 
-    def fit(self) -> Node:
-        """θ at its maximum, and H there."""
-        self.theta, self.H = self.maximise(self.theta, None)
+    def fit(self, before: Node | None = None) -> Node:
+        """θ at its maximum, and H there; from the maximum of the same variable in another model, if there is one."""
+        H = None if before is None else self._start(before)
+        self.theta, self.H = self.maximise(self.theta, H)
         return self
+
+    def _start(self, before: Node) -> np.ndarray | None:
+        """Take θ from a node with other interactions, one step from its maximum if it had more; H if it had all."""
+        old = np.append(before.model.positions(self.model), -1)[self.interaction]
+        place = np.full(len(before.model) + 1, -1, dtype=np.intp)
+        mine = before.interaction >= 0
+        place[before.interaction[mine]] = np.flatnonzero(mine)
+        where = np.where(self.interaction >= 0, np.where(old >= 0, place[old], -1), -1)
+        where[self.ptr[:-1]] = before.ptr[:-1]
+        gone = np.setdiff1d(np.arange(len(before.theta)), where)
+        theta = before.theta
+        if len(gone):
+            q = before.inverse[:, gone]
+            theta = theta - q @ np.linalg.solve(q[gone], theta[gone])
+        self.theta = np.where(where >= 0, theta[where], 0.0)
+        return before.H[np.ix_(where, where)] if (where >= 0).all() else None
 
     def maximise(
         self, theta: np.ndarray, H: np.ndarray | None, fixed: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """θ at the maximum and H there, from a start with an H that is good enough, or None.
 
-        Steps are taken with an old H while each takes nine tenths of what is left; a new H costs as much as many steps.
-        Parameters in ``fixed`` (P,) keep their values.
+        Steps are taken with an old H, corrected by what the steps since have shown of it (BFGS), while each takes nine
+        tenths of what is left; a new H costs as much as many steps. Parameters in ``fixed`` (P,) keep their values.
         """
         free = np.ones(len(theta), dtype=bool) if fixed is None else ~fixed
         value, gradient = self._penalised(theta)
-        factor, old, fresh = None, np.inf, False
+        model, old, fresh = None, np.inf, False
         for _ in range(_MAX_ITER):
-            if factor is None:
+            if model is None:
                 H, fresh = (self.hessian(theta), True) if H is None else (H, False)
-                factor = _factor(H[np.ix_(free, free)])
-            step = np.zeros_like(theta)
-            step[free] = linalg.cho_solve(factor, gradient[free])
+                model = _Quadratic(H, free)
+            step = model.solve(gradient)
             decrement = float(gradient @ step)
             if decrement <= _ENOUGH:
+                theta = theta + step
                 break
             if decrement > 0.1 * old and not fresh:
-                factor, H, old = None, None, np.inf
+                model, H, old = None, None, np.inf
                 continue
             length, new = 1.0, self._penalised(theta + step)
             while new[0] < value + 1e-4 * length * decrement - 1e-10 * abs(value) and length > 1e-6:
                 length *= 0.5
                 new = self._penalised(theta + length * step)
             theta = theta + length * step
+            model.learn(length * step, gradient - new[1])
             (value, gradient), old, fresh = new, decrement if length == 1.0 else 0.0, False
         return theta, self.hessian(theta)
 
@@ -178,6 +239,24 @@ class Node:
         """H⁻¹."""
         return linalg.cho_solve(_factor(self.H), np.eye(len(self.H)))
 
+    def owners(self, terms: Terms) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of the fitted node: the term of each parameter (P,), −1 where there is none; the terms that it has; of each
+        of these the mean efficient variance of its scores, and the least |θ|/error."""
+        if self._owners is None or self._owners[0] is not terms:
+            owner = np.full(len(self.interaction), -1, dtype=np.intp)
+            for k in np.intersect1d(self.model.orders, terms.columns.orders).tolist():
+                where = self.model.slice(k)
+                mine = np.flatnonzero((self.interaction >= where.start) & (self.interaction < where.stop))
+                place = terms.columns.locate(self.model.block(k)[self.interaction[mine] - where.start])
+                owner[mine] = np.where(place >= 0, terms.group[place], -1)
+            mine = np.flatnonzero(owner >= 0)
+            v = 1.0 / np.maximum(np.diag(self.inverse)[mine], 1e-300)
+            found, at = np.unique(owner[mine], return_inverse=True)
+            least = np.full(len(found), np.inf)
+            np.minimum.at(least, at, np.abs(self.theta[mine]) * np.sqrt(v))
+            self._owners = terms, (owner, found, np.bincount(at, v) / np.maximum(np.bincount(at), 1), least)
+        return self._owners[1]
+
     @property
     def spread(self) -> float:
         """The mean variance of the node's columns given the others, at most about 1: what a test has to work with."""
@@ -185,10 +264,38 @@ class Node:
         return float(np.mean(np.diag(self.H)[fields])) / self.data.n_samples
 
 
-def fit_nodes(data: NodeData, sites: Iterable[int], model: Interactions) -> dict[int, Node]:
-    """The nodes of some sites with what a closed set of interactions gives them."""
-    sites = [int(a) for a in sites]
-    return dict(zip(sites, in_threads(lambda a: Node(data, a, model).fit(), sites, data.n_jobs)))
+def fit_nodes(
+    data: NodeData, sites: Iterable[int], model: Interactions, before: dict[int, Node] | None = None
+) -> dict[int, Node]:
+    """The nodes of some sites with what a closed set of interactions gives them, from those of another model."""
+    sites, before = [int(a) for a in sites], before or {}
+    return dict(zip(sites, in_threads(lambda a: Node(data, a, model).fit(before.get(a)), sites, data.n_jobs)))
+
+
+class _Quadratic:
+    """H⁻¹ of the free parameters, and the changes of the gradient along the steps that were taken."""
+
+    def __init__(self, H: np.ndarray, free: np.ndarray):
+        self.free, self.factor = free, _factor(H[np.ix_(free, free)])
+        self.seen: list[tuple[np.ndarray, np.ndarray, float]] = []
+
+    def learn(self, step: np.ndarray, change: np.ndarray) -> None:
+        along = float(step @ change)
+        if along > 0.0:
+            self.seen.append((step[self.free], change[self.free], along))
+
+    def solve(self, gradient: np.ndarray) -> np.ndarray:
+        """H⁻¹·gradient, zero in what is fixed."""
+        q, taken = gradient[self.free], []
+        for step, change, along in reversed(self.seen):
+            taken.append(step @ q / along)
+            q = q - taken[-1] * change
+        q = linalg.cho_solve(self.factor, q)
+        for (step, change, along), a in zip(self.seen, reversed(taken)):
+            q = q + step * (a - change @ q / along)
+        out = np.zeros_like(gradient)
+        out[self.free] = q
+        return out
 
 
 def _factor(H: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -15,10 +15,10 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
 from hbm_learn._kernels.conditional import monomials
 from hbm_learn._validation import check_integer, seed_sequence
+from hbm_learn.assessment.compared import Compared
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.shrinkage.expansion import poisson_root
@@ -30,8 +30,6 @@ from hbm_learn.space import MISSING, Space
 
 # Models with so few states are compared with the data without samples.
 MAX_LISTED = 2**14
-# Moments agree unless chance makes so large a largest |z| less often than this.
-LEVEL = 1e-3
 # A moment is compared if so many rows carry its variance: the Gaussian reference holds from about there.
 MIN_CARRIERS = 30
 # Moments of a group at most, drawn at random beyond; entries of a table of products at most; work of the chains.
@@ -39,50 +37,6 @@ MAX_MOMENTS, MAX_ENTRIES, MAX_WORK = 4000, 2**27, 2e9
 # Sweeps between draws; bins of the histogram of S; its quantiles in the data at which tails are compared.
 THIN, BINS = 10, 40
 TAILS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-
-
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """One group of moments of model and data.
-
-    Attributes
-    ----------
-    z : (k,) array
-        (model − data) in standard errors; NaN where too few rows carry a moment to say.
-    errors : (k,) array
-        Standard errors of the differences.
-    names : sequence
-        What each is: tuples of columns, or words.
-    """
-
-    z: np.ndarray
-    errors: np.ndarray
-    names: Any
-
-    @property
-    def n_compared(self) -> int:
-        """How many moments there are to judge by."""
-        return int(np.isfinite(self.z).sum())
-
-    @property
-    def largest(self) -> float:
-        """The largest |z|; 0 if there is none."""
-        return float(np.nanmax(np.abs(self.z))) if self.n_compared else 0.0
-
-    @property
-    def worst(self) -> Any:
-        """The name of the moment with the largest |z|, or None."""
-        return self.names[int(np.nanargmax(np.abs(self.z)))] if self.n_compared else None
-
-    @property
-    def chance(self) -> float:
-        """How often the largest of so many |z| would be as large by chance: min(1, k · 2Φ(−max |z|))."""
-        return min(1.0, max(self.n_compared, 1) * 2.0 * float(norm.sf(self.largest)))
-
-    @property
-    def agrees(self) -> bool:
-        """Whether that is not below ``LEVEL``."""
-        return self.chance >= LEVEL
 
 
 @dataclass(frozen=True, eq=False)

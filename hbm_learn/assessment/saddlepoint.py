@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from hbm_learn._kernels import score
+from hbm_learn.assessment import two_values
 from hbm_learn.assessment.nodes import Node
 
 # Below this the normal reference is as good.
@@ -46,11 +47,18 @@ class Direction(NamedTuple):
     @property
     def doubtful(self) -> np.ndarray:
         """(T,) where the saddlepoint is wanted."""
+        if self.t.shape[1] == 1:
+            return self.chi2 > GAUSSIAN**2
         return stats.chi2.sf(self.chi2, np.maximum(self.df, 1)) < 2.0 * stats.norm.sf(GAUSSIAN)
 
 
 def direction(S: np.ndarray, V: np.ndarray, before: np.ndarray) -> Direction:
     """Where the scores point; ``before`` (T, d) are their variances before the projection."""
+    if S.shape[1] == 1:
+        v = V[:, 0, 0]
+        kept = (v > SINGULAR * before[:, 0]) & (before[:, 0] > 0.0)
+        t = np.divide(S[:, 0], v, out=np.zeros(len(v)), where=kept)
+        return Direction(t[:, None], t * S[:, 0], kept.astype(np.intp))
     root = np.sqrt(np.maximum(before, 1e-300))
     correlation = V / root[:, :, None] / root[:, None, :]
     values, vectors = np.linalg.eigh(0.5 * (correlation + correlation.transpose(0, 2, 1)))
@@ -63,12 +71,17 @@ def direction(S: np.ndarray, V: np.ndarray, before: np.ndarray) -> Direction:
 
 def tail(node: Node, eta: np.ndarray, h: np.ndarray) -> tuple[float, float]:
     """z and V of the score along h (o, R) where the node's natural parameters are η (o, R)."""
-    z, _, V = score.tail(eta, h, node.O, node.x, node.data.weights, GAUSSIAN)
+    if node.is_binary:
+        z, _, V = two_values.tail(eta[0], h[0], node.O, node.x, node.data.weights, GAUSSIAN)
+    else:
+        z, _, V = score.tail(eta, h, node.O, node.x, node.data.weights, GAUSSIAN)
     return float(z), float(V)
 
 
 def p_values(z: np.ndarray, df: np.ndarray) -> np.ndarray:
     """Of deviates, or of roots of χ² where df > 1; 1 where nothing could be tested."""
+    if (df == 1).all():
+        return 2.0 * special.ndtr(-np.abs(z))
     return np.where(df > 0, stats.chi2.sf(z**2, np.maximum(df, 1)), 1.0)
 
 

@@ -27,6 +27,8 @@ from hbm_learn.terms import Terms
 
 # Entries of the arrays over rows that a block of candidates makes.
 _ENTRIES = 2**22
+# Products of columns that are made together: they stay in cache.
+_BLOCK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +93,10 @@ def scores(terms: Terms, root: np.ndarray, df: np.ndarray) -> Scores:
 
 
 def add_at_best(
-    nodes: dict[int, Node], model: Interactions, terms: Terms, which: np.ndarray
+    nodes: dict[int, Node], model: Interactions, terms: Terms, which: np.ndarray, sites: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Roots of χ² and df of the terms ``which``, each at the node with most variance left."""
-    best = spread_site(nodes, terms, which)
+    """Roots of χ² and df of the terms ``which``, each at the node with most variance left, or that of ``sites``."""
+    best = spread_site(nodes, terms, which) if sites is None else sites
 
     def work(a: int, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return add_at(nodes[a], model, terms, mine)
@@ -103,25 +105,39 @@ def add_at_best(
 
 
 def drop_at_best(
-    nodes: dict[int, Node], model: Interactions, terms: Terms, which: np.ndarray
+    nodes: dict[int, Node], model: Interactions, terms: Terms, which: np.ndarray, sites: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Roots of χ² and df of the terms ``which`` of the model, each at the node with the largest efficient variance."""
+    """Roots of χ² and df of the terms ``which`` of the model, each at the node with the largest efficient variance, or
+    that of ``sites``."""
     wanted = np.isin(terms.group, which)
     if (model.positions(terms.columns)[wanted] < 0).any():
         raise ValueError("drop tests are of terms in the model: use add_tests for others.")
-    # A node that saw no change of the model since it was fitted keeps the numbering of the model that it was fitted in.
-    numbering = {id(node.model): _term_of(node.model, terms) for node in nodes.values()}
-    owner = {a: _owner(node, numbering[id(node.model)]) for a, node in nodes.items()}
-    largest, best = np.full(len(terms), -np.inf), np.zeros(len(terms), dtype=np.intp)
-    for a in sorted(nodes):
-        t, v = _efficient(nodes[a], owner[a])
-        better = v > largest[t] * (1.0 + 1e-9)
-        largest[t[better]], best[t[better]] = v[better], a
+    best = efficient_site(nodes, terms, which) if sites is None else sites
 
     def work(a: int, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return drop_at(nodes[a], [np.flatnonzero(owner[a] == t) for t in mine])
+        owner = nodes[a].owners(terms)[0]
+        return drop_at(nodes[a], [np.flatnonzero(owner == t) for t in mine])
 
-    return _each(nodes, best[which], which, work)
+    return _each(nodes, best, which, work)
+
+
+def efficient_site(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
+    """For each of some terms of the model the member at whose node its scores keep most variance."""
+    largest, best = np.full(len(terms), -np.inf), np.zeros(len(terms), dtype=np.intp)
+    for a in sorted(nodes):
+        _, t, v, _ = nodes[a].owners(terms)
+        better = v > largest[t] * (1.0 + 1e-9)
+        largest[t[better]], best[t[better]] = v[better], a
+    return best[which]
+
+
+def wald(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
+    """The least |θ|/error among the parameters of each of some terms of the model, at all of its nodes."""
+    least = np.full(len(terms), np.inf)
+    for node in nodes.values():
+        _, t, _, z = node.owners(terms)
+        least[t] = np.minimum(least[t], z)
+    return least[which]
 
 
 def spread_site(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
@@ -135,27 +151,6 @@ def spread_site(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.n
         sites = terms.space.site[terms.keys.block(k)[which[mine] - terms.keys.slice(k).start]]
         out[mine] = sites[np.arange(len(sites)), np.argmax(spread[sites], axis=1)]
     return out
-
-
-def _term_of(model: Interactions, terms: Terms) -> np.ndarray:
-    """The term of each set of columns of a model, −1 where it is none of them; one entry more, −1, for fields."""
-    place = model.positions(terms.columns)
-    out = np.full(len(model) + 1, -1, dtype=np.intp)
-    out[place[place >= 0]] = terms.group[place >= 0]
-    return out
-
-
-def _owner(node: Node, term_of: np.ndarray) -> np.ndarray:
-    """(P,) the term of each parameter of a node, −1 where there is none."""
-    return term_of[node.interaction]
-
-
-def _efficient(node: Node, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Terms that the node has, and the mean efficient variance of the scores of each."""
-    mine = np.flatnonzero(owner >= 0)
-    v = 1.0 / np.maximum(np.diag(node.inverse)[mine], 1e-300)
-    found, at = np.unique(owner[mine], return_inverse=True)
-    return found, np.bincount(at, v) / np.maximum(np.bincount(at), 1)
 
 
 def _each(
@@ -181,8 +176,8 @@ def add_at(node: Node, model: Interactions, terms: Terms, which: np.ndarray) -> 
     """Roots of χ² and df of add tests of some terms at one of their variables."""
     z, df = np.zeros(len(which)), np.zeros(len(which), dtype=np.intp)
     for at, outputs, rest, n_nuisance in groups(node, model, terms, which):
-        R, m = len(node.data.weights), len(outputs)
-        step = max(1, min(1024, _ENTRIES // (min(R, 4096) * m)))
+        m = len(outputs)
+        step = max(1, _ENTRIES // (len(node.theta) * m * m))
         for lo in range(0, len(at), step):
             part = slice(lo, lo + step)
             z[at[part]], df[at[part]] = _add(node, outputs, rest[part], n_nuisance)
@@ -227,19 +222,21 @@ def _sums(node: Node, outputs: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray
     """Scores (T, m), their covariances (T, m, m), and those with the scores of the node's parameters (T, m, P)."""
     T, m = rest.shape[:2]
     S, raw, cross = np.zeros((T, m)), np.zeros((T, m, m)), np.zeros((T, m, len(node.theta)))
+    step = max(1, _BLOCK // m)
     for where in node.data.chunks():
         Phi = node.design(where)
         eta = node.fields(node.theta[None], Phi)
-        C, residual = node.covariance(eta[0], where), np.empty_like(eta)
-        score.residuals(eta, node.O, node.x[where], node.data.weights[where], residual)
-        G = node.data.monomials(rest, where)
-        for i, k in enumerate(outputs):
-            S[:, i] += G[:, i] @ residual[0, k]
-            for l, mine in enumerate(node.outputs):
-                weighted = Phi[mine] * C[k, l]
-                cross[:, i, node.ptr[l] : node.ptr[l + 1]] += G[:, i] @ weighted.T
-            for j in range(i, m):
-                raw[:, i, j] += (G[:, i] * G[:, j]) @ C[k, outputs[j]]
+        C, residual = node.covariance(eta[0], where), node.residuals(eta, where)[0][0]
+        weighted = [[Phi[mine] * C[k, l] for l, mine in enumerate(node.outputs)] for k in range(len(node.outputs))]
+        for lo in range(0, T, step):
+            part = slice(lo, lo + step)
+            G = node.data.monomials(rest[part], where)
+            for i, k in enumerate(outputs):
+                score.weighted_sums(G[:, i], residual[k], C[k, k], S[part, i], raw[part, i, i])
+                for l in range(len(node.outputs)):
+                    cross[part, i, node.ptr[l] : node.ptr[l + 1]] += G[:, i] @ weighted[k][l].T
+                for j in range(i + 1, m):
+                    raw[part, i, j] += (G[:, i] * G[:, j]) @ C[k, outputs[j]]
     lower = np.tril_indices(m, -1)
     raw[:, lower[0], lower[1]] = raw[:, lower[1], lower[0]]
     return S, raw, cross

@@ -7,21 +7,30 @@ from typing import Any
 
 from hbm_learn._validation import check_options, choose
 from hbm_learn.inference.adaptive_tap import adaptive_tap
+from hbm_learn.inference.auto import auto
+from hbm_learn.inference.bethe import bethe, bethe2
 from hbm_learn.inference.dc import dc
+from hbm_learn.inference.dc2 import dc2
 from hbm_learn.inference.exact import exact
 from hbm_learn.inference.gibbs import gibbs
 from hbm_learn.inference.naive import naive, susp
+from hbm_learn.inference.odc import odc
 from hbm_learn.inference.result import InferenceResult
 from hbm_learn.inference.tap import tap
 from hbm_learn.model import BoltzmannMachine
 
 METHODS: dict[str, Callable[..., InferenceResult]] = {
+    "auto": auto,
     "exact": exact,
     "naive": naive,
     "susp": susp,
     "tap": tap,
     "adaptive-tap": adaptive_tap,
     "dc": dc,
+    "dc2": dc2,
+    "bethe": bethe,
+    "bethe2": bethe2,
+    "odc": odc,
     "gibbs": gibbs,
 }
 
@@ -33,7 +42,7 @@ def infer(model: BoltzmannMachine, method: str = "dc", **options: Any) -> Infere
     ----------
     model : BoltzmannMachine
         Of any order, on variables of any kind.
-    method : {"dc", "exact", "naive", "susp", "tap", "adaptive-tap", "gibbs"}
+    method : {"dc", "auto", "dc2", "bethe", "bethe2", "odc", "exact", "naive", "susp", "tap", "adaptive-tap", "gibbs"}
         The diagonal-consistent mean field by default.
     **options : dict
         Of the chosen method; see its function.

@@ -43,28 +43,37 @@ class BlockConsistency:
 
     def evaluate(self, u: np.ndarray, alpha: float) -> BlockPoint | None:
         s = self.sites.state(u[: self.n], u[self.n :])
-        if s is None:
-            return None
+        return None if s is None else self.respond(s, s.Lambda, alpha)
+
+    def respond(self, s: BlockState, Lambda: np.ndarray, alpha: float) -> BlockPoint | None:
+        """The point at a state of the sites with Λ (P,) in S, which need not be the sites' own; None unless S > 0."""
         A = self.couplings.A(s.m)
-        X, log_det = spd_inverse(np.ascontiguousarray(self.sites.scaled(alpha * A, s)))
-        return None if X is None else BlockPoint(self, alpha, s, A, X, log_det)
+        X, log_det = spd_inverse(np.ascontiguousarray(self.sites.scaled(alpha * A, s, Lambda)))
+        return None if X is None else BlockPoint(self, alpha, s, Lambda, A, X, log_det)
 
 
 class BlockPoint:
     """R and its derivatives at one (β, Λ, α).
 
-    With E_ik = N_ik V_k⁻¹ for i ≠ k, E_ii = 0, and G_i,p = Σ_kl T_klp N_ik N_ilᵀ:
+    With E_ik = N_ik V_k⁻¹ for i ≠ k, E_ii = 0, and G_i,p = Σ_kl T_klp N_ik N_ilᵀ, in m, V and Λ, which (β, Λ) move:
 
         dR₁ = dβ + (Λ − αA) dm + ∂(Λm − ½Λ:G)/∂Λ dΛ − F dα
         dR₂ = dΛ_i + Σ_k E_ik (V_k dΛ_k V_k − dV_k) E_ikᵀ − α Σ_p G_i,p dm_p − N A Nᵀ dα
     """
 
     def __init__(
-        self, problem: BlockConsistency, alpha: float, s: BlockState, A: np.ndarray, X: np.ndarray, log_det: float
+        self,
+        problem: BlockConsistency,
+        alpha: float,
+        s: BlockState,
+        Lambda: np.ndarray,
+        A: np.ndarray,
+        X: np.ndarray,
+        log_det: float,
     ):
-        self.problem, self.alpha, self.s, self.A, self.X, self.log_det = problem, alpha, s, A, X, log_det
+        self.problem, self.alpha, self.s, self.Lambda = problem, alpha, s, Lambda
+        self.A, self.X, self.log_det = A, X, log_det
         sites, blocks = problem.sites, problem.sites.blocks
-        self.Lambda = s.Lambda
         self.F = problem.couplings.F(s.m)
         inverse = each(np.linalg.inv, s.L)
         diagonal = blocks.diagonal(X)
@@ -72,8 +81,8 @@ class BlockPoint:
         self.N = blocks.right(rows, each(transpose, s.L))
         self._E = rows, inverse
         reaction = sites.entries(blocks.between(self.N, alpha * A))
-        R1 = s.beta + sites.reaction_field(s.m, s.Lambda) - alpha * self.F
-        self.R = np.concatenate([R1, s.Lambda - reaction])
+        R1 = s.beta + sites.reaction_field(s.m, Lambda) - alpha * self.F
+        self.R = np.concatenate([R1, Lambda - reaction])
 
     @property
     def chi(self) -> np.ndarray:
@@ -90,7 +99,7 @@ class BlockPoint:
     def closed_form(self) -> float:
         """ln Z without the integral of ``free_energy``: naive + ½ Σ tr(Λ_iV_i) − ½ ln det(LᵀSL)."""
         s, p = self.s, self.problem
-        return s.value + self.alpha * p.couplings.E(s.m) + 0.5 * p.sites.trace(s) - 0.5 * self.log_det
+        return s.value + self.alpha * p.couplings.E(s.m) + 0.5 * p.sites.trace(s, self.Lambda) - 0.5 * self.log_det
 
     @property
     def residual(self) -> float:
@@ -114,23 +123,22 @@ class BlockPoint:
     def jacobian(self) -> np.ndarray:
         """∂R/∂(β, Λ), (N + P, N + P)."""
         sites, n = self.problem.sites, self.problem.n
-        Lambda = sites.matrices(self.s.Lambda)
+        R_m, R_V, R_L = self.partials
         response = -self.alpha * self.A  # ∂R₁/∂m
-        sites.blocks.add(response, Lambda)
-        spread, slope = self._congruence(), self._slope()
-        out = np.empty((n + sites.n_lambda, n + sites.n_lambda))
-        for columns, where, group, s in zip(sites.blocks.columns, sites.where, sites.groups, self.s.groups):
-            beta, entries = columns.ravel(), (n + where).ravel()
-            out[:n, beta] = _times(response, columns, s.V)
-            out[:n, entries] = _times(response, columns, s.m_L)
-            out[n:, beta] = -_times(spread, where, s.third)
-            out[n:, entries] = _times(spread, where, _sandwich(s.V) - s.V_L)
-            if slope is not None:
-                out[n:, beta] -= _times(slope, columns, s.V)
-                out[n:, entries] -= _times(slope, columns, s.m_L)
-            out[columns[:, :, None], n + where[:, None, :]] += group.field_slope(s.m)
-        out.flat[:: len(out) + 1] += 1.0
+        sites.blocks.add(response, sites.matrices(self.Lambda))
+        out = chain(sites, self.s, np.concatenate([response, R_m]), np.concatenate([np.zeros((n, len(R_V))), R_V]))
+        out[:n, n:] += sites.field_slope(self.s.m)
+        out[n:, n:] += R_L
+        out.flat[: n * len(out) : len(out) + 1] += 1.0
         return out
+
+    @cached_property
+    def partials(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """∂R₂/∂m (P, N), ∂R₂/∂V (P, P) and ∂R₂/∂Λ (P, P), each with the other two held; V and Λ by their entries."""
+        sites, spread, slope = self.problem.sites, self._congruence(), self._slope()
+        R_L = times_sandwich(sites, self.s, spread)
+        R_L.flat[:: len(R_L) + 1] += 1.0
+        return (np.zeros((len(spread), self.problem.n)) if slope is None else -slope), -spread, R_L
 
     def _congruence(self) -> np.ndarray:
         """(P, P): entries of a symmetric D to those of Σ_{k≠i} E_ik D_k E_ikᵀ."""
@@ -152,14 +160,36 @@ class BlockPoint:
         return self.alpha * p.couplings.contract_pairs(self.s.m, self.N[sites.first], self.N[sites.second])
 
 
+def chain(sites: BlockSites, s: BlockState, R_m: np.ndarray, R_V: np.ndarray | None = None) -> np.ndarray:
+    """(rows, N + P): R_m ∂m/∂(β, Λ) + R_V ∂V/∂(β, Λ) at the sites."""
+    n = sites.n_columns
+    out = np.empty((len(R_m), n + sites.n_lambda))
+    for columns, where, g in zip(sites.blocks.columns, sites.where, s.groups):
+        beta, entries = columns.ravel(), (n + where).ravel()
+        out[:, beta] = _times(R_m, columns, g.V)
+        out[:, entries] = _times(R_m, columns, g.m_L)
+        if R_V is not None:
+            out[:, beta] += _times(R_V, where, g.third)
+            out[:, entries] += _times(R_V, where, g.V_L)
+    return out
+
+
+def times_sandwich(sites: BlockSites, s: BlockState, matrix: np.ndarray) -> np.ndarray:
+    """(rows, P): what a matrix over entries of V, (rows, P), gives of V D V, in the entries of D."""
+    out = np.empty_like(matrix)
+    for where, V in zip(sites.where, s.V):
+        out[:, where.ravel()] = _times(matrix, where, sandwich(V))
+    return out
+
+
 def _times(matrix: np.ndarray, columns: np.ndarray, stack: np.ndarray) -> np.ndarray:
     """matrix[:, columns of a site] @ its (k, l) block, all sites of a group beside each other: (rows, g·l)."""
     product = np.swapaxes(matrix[:, columns], 0, 1) @ stack
     return np.swapaxes(product, 0, 1).reshape(len(matrix), -1)
 
 
-def _sandwich(V: np.ndarray) -> np.ndarray:
-    """(g, P, P): entries of a symmetric D to those of V D V."""
+def sandwich(V: np.ndarray) -> np.ndarray:
+    """(g, P, P): entries of a symmetric D to those of V D Vᵀ."""
     a, b = np.triu_indices(V.shape[-1])
     out = V[:, a][:, :, a] * V[:, b][:, :, b]
     off = a != b

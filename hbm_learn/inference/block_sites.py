@@ -120,11 +120,18 @@ class BlockSites:
             out[columns] = np.einsum("grp,gp->gr", group.field_slope(m[columns]), Lambda[where])
         return out
 
-    def scaled(self, A: np.ndarray, s: BlockState) -> np.ndarray:
+    def field_slope(self, m: np.ndarray) -> np.ndarray:
+        """(N, P) ∂/∂Λ of Λ_i m_i − ½ Λ_i : G_i."""
+        out = np.zeros((self.n_columns, self.n_lambda))
+        for columns, where, group in zip(self.blocks.columns, self.where, self.groups):
+            out[columns[:, :, None], where[:, None, :]] = group.field_slope(m[columns])
+        return out
+
+    def scaled(self, A: np.ndarray, s: BlockState, Lambda: np.ndarray) -> np.ndarray:
         """LᵀSL = I + LᵀΛL − LᵀAL."""
         out = -self.whiten(A, s)
         out.flat[:: self.n_columns + 1] += 1.0
-        self.blocks.add(out, [transpose(l) @ M @ l for l, M in zip(s.L, self.matrices(s.Lambda))])
+        self.blocks.add(out, [transpose(l) @ M @ l for l, M in zip(s.L, self.matrices(Lambda))])
         return out
 
     def reaction(self, A: np.ndarray, X: np.ndarray, s: BlockState) -> np.ndarray:
@@ -147,9 +154,9 @@ class BlockSites:
         """max |L⁻¹χ_iiL⁻ᵀ − I| for χ = LXLᵀ."""
         return max(float(np.abs(x - np.eye(x.shape[-1])).max()) for x in self.blocks.diagonal(X))
 
-    def trace(self, s: BlockState) -> float:
+    def trace(self, s: BlockState, Lambda: np.ndarray) -> float:
         """Σ tr(Λ_i V_i)."""
-        return sum(float((M * V).sum()) for M, V in zip(self.matrices(s.Lambda), s.V))
+        return sum(float((M * V).sum()) for M, V in zip(self.matrices(Lambda), s.V))
 
     def response(self, s: BlockState, beta: np.ndarray, Lambda: np.ndarray) -> np.ndarray:
         """(N,) V β′ + ∂m/∂Λ Λ′: how fast the means move with (β, Λ)."""

@@ -65,8 +65,9 @@ def dc(
 
     Notes
     -----
-    With one function of each variable the path arrives for generic h (docs/convergence.md). With several this is
-    unproven: no lower bound on V_i is known. ``status`` says where a path ended in either case.
+    With one function of each variable the path arrives for almost every (h, d) on any bounded alphabet
+    (docs/convergence.md). With several this is unproven: no lower bound on V_i is known. ``status`` says where a path
+    ended in either case.
 
     An evaluation costs n³ flops (one Cholesky inverse) and 2.7 n³ for its linear system. From n = 300 on that system is
     solved by GMRES, in a few dozen products of n² each. Memory is O(n²). This holds for sparse models too: χ, which the
@@ -126,7 +127,7 @@ def _sweep(problem: Consistency, m: np.ndarray, Lambda: np.ndarray) -> _Sweep | 
     if s is None:
         return None
     A = problem.couplings.A(m)
-    scaled = sites.scaled(A, s)
+    scaled = sites.scaled(A, s, Lambda)
     try:
         scaled_chi = np.linalg.inv(scaled)
     except np.linalg.LinAlgError:
@@ -159,7 +160,7 @@ def _damped(
         best.s,
         sites.unwhiten(best.scaled_chi, best.s),
         method="dc",
-        log_partition=naive + 0.5 * sites.trace(best.s) - 0.5 * best.log_det,
+        log_partition=naive + 0.5 * sites.trace(best.s, best.s.Lambda) - 0.5 * best.log_det,
         converged=found.residual < tol,
         n_iter=found.n_iter,
         residual=found.residual,

@@ -111,7 +111,7 @@ class DCPoint:
         """ln Z without the integral of ``free_energy``: naive + ½ Σ Λ_iV_i − ½ ln det(√V S √V)."""
         s = self.s
         p = self.problem
-        return s.value + self.alpha * p.couplings.E(s.m) + 0.5 * p.sites.trace(s) - 0.5 * self.log_det
+        return s.value + self.alpha * p.couplings.E(s.m) + 0.5 * p.sites.trace(s, self.Lambda) - 0.5 * self.log_det
 
     @property
     def residual(self) -> float:

@@ -88,7 +88,8 @@ def gibbs(
     found = agreement.of_chains(chains, agreement.strided(draws), n_draws * thin, burn_in, seed.spawn(1)[0])
     found.warn(REMEDY)
     log_z, log_z_error = ais.estimate(model, log_w)
-    log_z_error = ais.with_missed(log_z, log_z_error, ais.log_far(model, seed.spawn(1)[0], n_jobs))
+    far, lost = ais.log_far(model, seed.spawn(1)[0], n_jobs), 0.5 * float(log_w.var())
+    log_z_error = ais.with_missed(log_z, log_z_error, far, lost)
     converged, status = _verdict(residual, log_w, log_z_error, found)
     return InferenceResult(
         method="gibbs",

@@ -10,6 +10,26 @@ import numpy as np
 from hbm_learn.space import Space
 
 
+@dataclass(frozen=True)
+class Trust:
+    """How far to believe an approximate result.
+
+    Attributes
+    ----------
+    number : float
+        Estimated error: root mean square, over the variables, of the probability that is in the wrong place
+        (``½ Σ_x |p − q|``; half the error of m on spins). For continuous variables the error of m in half-widths.
+    verdict : {"exact", "good", "rough", "poor"}
+        By ``number``: zero, up to 0.01, up to 0.05, beyond or not converged.
+    sentence : str
+        What it rests on.
+    """
+
+    number: float
+    verdict: str
+    sentence: str
+
+
 @dataclass(frozen=True, eq=False)
 class InferenceResult:
     """Moments of a model, by one method. n variables, N functions φ of them ("columns"), p interacting sets of columns.
@@ -51,6 +71,8 @@ class InferenceResult:
     path : (points, 3) array
         α, ln Z so far and the root mean square of m, from α = 0 to 1 along the continuation, for plots (mean-field
         methods with solver "path").
+    trust : Trust
+        How far to believe the result ("auto").
     """
 
     method: str
@@ -72,6 +94,7 @@ class InferenceResult:
     probabilities: list[np.ndarray | None] | None = None
     means: np.ndarray | None = None
     covariances: np.ndarray | None = None
+    trust: Trust | None = None
 
 
 def variable_moments(

@@ -119,9 +119,9 @@ class Sites:
         """(n,) Λ(m − t), so that β = F − this."""
         return Lambda * (m - self.t)
 
-    def scaled(self, A: np.ndarray, s: SiteState) -> np.ndarray:
+    def scaled(self, A: np.ndarray, s: SiteState, Lambda: np.ndarray) -> np.ndarray:
         """√V S √V = I + ΛV − √V A √V."""
-        return np.diag(1.0 + s.Lambda * s.V) - self.whiten(A, s)
+        return np.diag(1.0 + Lambda * s.V) - self.whiten(A, s)
 
     def reaction(self, A: np.ndarray, X: np.ndarray, s: SiteState) -> np.ndarray:
         """(n,) Σ_k A_ik χ_ki / V_i for χ = √V X √V."""
@@ -132,9 +132,9 @@ class Sites:
         """max |χ_ii/V_i − 1| for χ = √V X √V."""
         return float(np.abs(np.diagonal(X) - 1.0).max())
 
-    def trace(self, s: SiteState) -> float:
+    def trace(self, s: SiteState, Lambda: np.ndarray) -> float:
         """Σ Λ_i V_i."""
-        return float(s.Lambda @ s.V)
+        return float(Lambda @ s.V)
 
     # ------------------------------------------------------------------ what is reported
 

@@ -10,6 +10,7 @@ closed form loads no sampler.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,9 +20,10 @@ from hbm_learn._validation import check_options, choose
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.inflation import inflated
 from hbm_learn.inversion.parameters import SITES, Parameters
 from hbm_learn.inversion.prior import Prior, check_alpha, elastic, learn
-from hbm_learn.inversion.result import Fit, InversionResult, in_coding, inflated
+from hbm_learn.inversion.result import Fit, InversionResult, in_coding
 from hbm_learn.inversion.shrinkage import learn as mixtures
 from hbm_learn.inversion.shrinkage.learn import Information
 from hbm_learn.space import Space
@@ -44,6 +46,10 @@ class Refinement(Protocol):
     @property
     def fit(self) -> Callable[..., Fit]:
         """(prior, start, options) → the fit."""
+        ...
+
+    def rough(self) -> AbstractContextManager[None]:
+        """Within, errors may be rough where that is cheaper: fits are a start for something better."""
         ...
 
     def information(self, fit: Fit) -> Information | None:
@@ -228,7 +234,8 @@ def _learnt(
         return method.fit(Prior(alphas), first if last is None else last.theta, **given)
 
     if not l1_ratio and np.isfinite(n_samples) and alpha:
-        result = learn(under, alpha, n_samples, max_rounds=_FIRST_ROUNDS, tol=_FIRST_TOL)
+        with method.rough():
+            result = learn(under, alpha, n_samples, max_rounds=_FIRST_ROUNDS, tol=_FIRST_TOL)
         result = inflated(result, inflation)
         information = method.information(result)
         if information is not None:

@@ -87,9 +87,10 @@ class Parameters:
         share, edges = np.empty(self.space.n_columns), self.space.column_ptr
         for i, (table, p) in enumerate(zip(self.space.functions, self.frequencies)):
             assert table is not None
-            u = table - p @ table
-            share[edges[i] : edges[i + 1]] = (p @ u**2) ** 2 / np.maximum(p @ u**4, 1e-300)
-        share = self.space.mean_over_labels(share)
+            squares = (table - p @ table) ** 2
+            if self.space.alphabets[i].is_nominal:  # what does not depend on the basis
+                squares = np.repeat(squares.sum(axis=1, keepdims=True), table.shape[1], axis=1)
+            share[edges[i] : edges[i + 1]] = (p @ squares) ** 2 / np.maximum(p @ squares**2, 1e-300)
         out = np.ones(self.n_params)
         out[self.column_params] = share
         for k in self.columns.orders:

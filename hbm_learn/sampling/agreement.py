@@ -46,8 +46,8 @@ class Agreement:
     r_hat : float
         The largest split R-hat; NaN with too few chains or draws.
     far : tuple of float
-        The largest nested R-hat against chains from each kind of far states, of what differs beyond chance; 1 if
-        nothing does.
+        The largest nested R-hat against chains from each kind of far states, and from all of them, of what differs
+        beyond chance; 1 if nothing does.
     """
 
     r_hat: float
@@ -113,12 +113,16 @@ def compare(model: BoltzmannMachine, draws: np.ndarray, n_sweeps: int, far: np.n
     if n_chains < 4 * MIN_CHAINS:  # too few to compare every column
         looks = looks[:, :, -2:]
     one, others = looks[:, :n_chains], looks[:, n_chains:]
-    found = np.ones(FAR_KINDS)
-    for k in range(FAR_KINDS):
-        two = others[:, k::FAR_KINDS]
+    found = []
+    for two in _kinds(others):
         nested = nested_r_hat(np.concatenate([one, two], axis=1), np.repeat([0, 1], [n_chains, two.shape[1]]))
-        found[k] = np.max(nested, where=_apart(one, two), initial=1.0)
-    return Agreement(r_hat, tuple(found.tolist()))
+        found.append(float(np.max(nested, where=_apart(one, two), initial=1.0)))
+    return Agreement(r_hat, tuple(found))
+
+
+def _kinds(far: np.ndarray) -> list[np.ndarray]:
+    """Chains from each kind of far states, and all together: some of every kind may be in a phase that none fills."""
+    return [*(far[:, k::FAR_KINDS] for k in range(FAR_KINDS)), far]
 
 
 def of_chains(
@@ -147,7 +151,7 @@ def of_chains(
     others = far.draw(min(len(draws), BURNT), 5)
     found = compare(model, draws, n_sweeps, others)
     if found.far_r_hat > AGREEMENT:
-        heavy = [matters(model, others[:, k::FAR_KINDS], draws) for k in range(FAR_KINDS)]
+        heavy = [matters(model, each, draws) for each in _kinds(others)]
         return Agreement(found.r_hat, tuple(np.where(heavy, found.far, 1.0).tolist()))
     return found
 

@@ -67,15 +67,20 @@ def log_partition(
         return gaussian.moments(model).log_partition, 0.0
     seed = seed_sequence(random_state)
     chains = Chains(model, widths(n_chains), seed, n_jobs=n_jobs)
-    log_z, error = estimate(model, anneal(chains, n_steps))
+    log_w = anneal(chains, n_steps)
+    log_z, error = estimate(model, log_w)
     far = log_far(model, seed.spawn(1)[0], n_jobs)
-    return log_z, with_missed(log_z, error, far)
+    return log_z, with_missed(log_z, error, far, 0.5 * float(log_w.var()))
 
 
-def with_missed(log_z: float, error: float, far: tuple[float, float]) -> float:
-    """The error of ln Z, given (ln Z, its error) from far states: with a warning, where these hold more."""
+def with_missed(log_z: float, error: float, far: tuple[float, float, float], lost: float = 0.0) -> float:
+    """The error of ln Z, given (ln Z, its error, what was lost) from far states: with a warning, where these hold more.
+
+    ``lost`` is what annealing at a finite rate takes from ln Z, about ½ Var(ln w), and adds to it on the way back:
+    so far apart the two are without any phase.
+    """
     gap = far[0] - log_z
-    if gap <= SURE * np.hypot(error, far[1]) + SLACK:
+    if gap <= SURE * np.hypot(error, far[1]) + SLACK + 2.0 * (lost + far[2]):
         return error
     missed = float(np.logaddexp(0.0, gap))
     warnings.warn(
@@ -88,8 +93,12 @@ def with_missed(log_z: float, error: float, far: tuple[float, float]) -> float:
     return missed
 
 
-def log_far(model: BoltzmannMachine, seed: np.random.SeedSequence, n_jobs: int | None = None) -> tuple[float, float]:
-    """The largest ln Z, with its error, of phases that chains from far states are in, by annealing them back to α = 0.
+def log_far(
+    model: BoltzmannMachine, seed: np.random.SeedSequence, n_jobs: int | None = None
+) -> tuple[float, float, float]:
+    """The largest ln Z, with its error and ½ Var(ln w), of phases that chains from far states are in.
+
+    They are annealed back to α = 0.
 
     Where all states are of one phase it is ln Z; it is too large rather than too small where the way back is not slow
     enough.
@@ -98,8 +107,9 @@ def log_far(model: BoltzmannMachine, seed: np.random.SeedSequence, n_jobs: int |
     chains = Chains(model, widths(FAR_CHAINS), seed, starts, n_jobs)
     chains.advance(FAR_SWEEPS)
     log_w = anneal(chains, FAR_STEPS, back=True)
-    found = [_log_mean(log_w[k::FAR_KINDS]) for k in range(FAR_KINDS)]
-    return max((log_independent(model) - mean, error) for mean, error in found)
+    kinds = [log_w[k::FAR_KINDS] for k in range(FAR_KINDS)]
+    found = [(*_log_mean(each), 0.5 * float(each.var())) for each in kinds]
+    return max((log_independent(model) - mean, error, lost) for mean, error, lost in found)
 
 
 def anneal(chains: Chains, n_steps: int, back: bool = False) -> np.ndarray:

@@ -12,6 +12,8 @@ closer than 1.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,8 @@ _NO_MAXIMUM = (
     "combination of values never occurs in the data, or a column repeats others; give alpha > 0: a prior keeps every "
     "coupling finite."
 )
+# Parameters up to which the errors of a rough fit are from matrices.
+ROUGH_MATRICES = 500
 # A step of no consequence for the objective that still moves log odds by this much goes to infinity: towards a finite
 # minimum, both vanish together.
 _RUNAWAY = 0.3
@@ -72,6 +76,7 @@ class CompositeFit:
     def __init__(self, method: str, composite: Composite):
         self.method, self.composite = method, composite
         self.independence = Independence.of(composite)
+        self.max_matrices = sandwich.MAX_MATRICES
 
     def fit(
         self,
@@ -114,7 +119,7 @@ class CompositeFit:
             theta = self._best_start(objective, lasso, start)
             theta, report = minimise(objective, theta, lasso, (tol, n_determined / M), max_iter, verbose)
             composite.stride = stride
-            errors = sandwich.errors(objective, theta, count, random_state, runaway=not report["converged"])
+            errors = sandwich.errors(objective, theta, count, random_state, not report["converged"], self.max_matrices)
         return Fit(
             method=self.method,
             parameters=parameters,
@@ -128,6 +133,15 @@ class CompositeFit:
             overcount=errors.overcount,
             **report,
         )
+
+    @contextmanager
+    def rough(self) -> Iterator[None]:
+        """Within, errors of more than a few hundred parameters are by probes."""
+        before, self.max_matrices = self.max_matrices, ROUGH_MATRICES
+        try:
+            yield
+        finally:
+            self.max_matrices = before
 
     def information(self, fit: Fit) -> CompositeInformation:
         """What the data say of θ about any point, as if the objective were a likelihood."""

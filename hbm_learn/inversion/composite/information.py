@@ -87,7 +87,7 @@ def diagonal_and_own(composite: Composite, theta: np.ndarray) -> tuple[np.ndarra
     """(P,) the diagonal of ∂²Q/∂θ² over all rows, and (p, n_own) ∂²Q of couplings and own parameters: one pass.
 
     ∂²ℓ_c weighted with squares of the monomials is the one, with the monomials themselves the other: the field of a
-    column is its own parameter and the couplings times monomials.
+    column is its own parameter and the couplings times monomials. Other functions of the same variable are left out.
     """
     at, outputs, parameters = composite.at(theta), composite.outputs, composite.parameters
 

@@ -37,7 +37,12 @@ _LEAST_CURVATURE = 1e-16
 
 
 def errors(
-    objective: Objective, theta: np.ndarray, count: np.ndarray, random_state: Any = None, runaway: bool = False
+    objective: Objective,
+    theta: np.ndarray,
+    count: np.ndarray,
+    random_state: Any = None,
+    runaway: bool = False,
+    max_matrices: int = MAX_MATRICES,
 ) -> Spread:
     """Posterior and sampling variances of θ, and what follows from them; kept and noise are of all parameters.
 
@@ -54,8 +59,10 @@ def errors(
     runaway : bool
         θ is on its way to infinity, where V vanishes faster than H: the errors are then at least those of independent
         variables, c diag(H⁻¹)/M.
+    max_matrices : int
+        Parameters up to which the matrices are formed; draws beyond.
     """
-    if objective.composite.n_params <= MAX_MATRICES:
+    if objective.composite.n_params <= max_matrices:
         found = _from_matrices(objective, theta, count)
     else:
         found = _from_probes(objective, theta, count, random_state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,10 @@ class LikelihoodFit:
     def fit(self, prior: Prior, start: np.ndarray | None, **options: Any) -> Fit:
         """See ``likelihood.fit``."""
         return likelihood.fit(self.target, self.target.parameters, start, prior, n_jobs=self.n_jobs, **options)
+
+    def rough(self) -> AbstractContextManager[None]:
+        """Nothing is cheaper: the Fisher matrix is there."""
+        return nullcontext()
 
     def information(self, fit: Fit) -> LikelihoodInformation | None:
         """Of the data about any point, while states can be listed and the Fisher matrix formed."""

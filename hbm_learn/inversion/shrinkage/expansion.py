@@ -12,6 +12,7 @@ from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.shrinkage.origins import Origin
 from hbm_learn.inversion.shrinkage.quadratic import DenseQuadratic, ProductQuadratic, SplitQuadratic
+from hbm_learn.terms import Terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +109,15 @@ class Expansion:
         root = np.sqrt(self._K.diagonal[n_own:])
         expected = self.n_samples * self.parameters.carriers[n_own:]
         g = g.copy()
-        g[n_own:][which] = (root * poisson_root(adjusted / root, expected))[which]
+        g[n_own:][which] = (root * rooted(self.parameters.terms, adjusted / root, expected))[which]
         return g
+
+
+def rooted(terms: Terms, z: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """``poisson_root`` of the deviates of each term: of its length, where it has several functions."""
+    size = np.sqrt(terms.sum(z**2))
+    ratio = np.divide(poisson_root(size, terms.sum(expected) / terms.df), size, out=np.ones_like(size), where=size > 0)
+    return z * ratio[terms.group]
 
 
 def poisson_root(z: np.ndarray, expected: np.ndarray) -> np.ndarray:

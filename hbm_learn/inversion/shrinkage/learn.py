@@ -22,7 +22,7 @@ from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.result import Fit
 from hbm_learn.inversion.shrinkage import consistency, mixture
 from hbm_learn.inversion.shrinkage.consistency import Posterior, Sites
-from hbm_learn.inversion.shrinkage.expansion import Expansion, congruent, poisson_root
+from hbm_learn.inversion.shrinkage.expansion import Expansion, congruent, rooted
 from hbm_learn.inversion.shrinkage.origins import ORIGINS, Origin
 from hbm_learn.inversion.shrinkage.quadratic import SplitQuadratic
 from hbm_learn.terms import Terms, closure, is_closed
@@ -91,7 +91,7 @@ def _settle(
         now = active_couplings(found.sites, information.n_samples * fit.parameters.carriers[n_own:])
         active = active | now if turn else now
         found = consistency.solve(here.quadratic(origin.among(active), active), n_own, found.sites)
-        moved = _distance(found.mean - before.mean, found)
+        moved = _distance(found.mean - before.mean, found, fit.parameters)
         if moved < STAYS:
             break
     return _as_fit(fit, here, origin.among(active), found, active)
@@ -108,7 +108,7 @@ def _start(fit: Fit, n_samples: float) -> Sites:
         alpha[columns.slice(k)] = fit.alpha[k]
     root = np.sqrt(n_samples)
     deviate = root * fit.theta[n_own:] * (1.0 + alpha / n_samples)
-    estimate = poisson_root(deviate, n_samples * fit.parameters.carriers[n_own:]) / root
+    estimate = rooted(terms, deviate, n_samples * fit.parameters.carriers[n_own:]) / root
     return consistency.begin(terms, mixture.scales(n_samples), estimate, np.full(len(columns), 1.0 / n_samples))
 
 
@@ -164,8 +164,9 @@ def _evidence(data: SplitQuadratic, found: Posterior) -> float:
     return 0.5 * float((data.b + shift) @ found.mean) - 0.5 * found.log_det + found.sites.log_ratio
 
 
-def _distance(step: np.ndarray, found: Posterior) -> float:
-    return float(np.sqrt(np.mean(step**2 / found.variances)))
+def _distance(step: np.ndarray, found: Posterior, parameters: Parameters) -> float:
+    """Root mean square of a step in posterior standard deviations, which no basis of a term's functions changes."""
+    return float(np.sqrt(np.mean(step**2 / parameters.block_means(found.variances))))
 
 
 def _step(information: Information, here: Expansion, origin: Origin, found: Posterior) -> Expansion | None:
@@ -174,12 +175,12 @@ def _step(information: Information, here: Expansion, origin: Origin, found: Post
     The equations are measured in posterior standard deviations, as if these were uncorrelated.
     """
     n_own, sites, B = information.parameters.n_own, found.sites, origin.B
-    begin = origin.pull_back(here.theta)
+    begin, variances = origin.pull_back(here.theta), information.parameters.block_means(found.variances)
 
     def left(gradient: np.ndarray, x: np.ndarray) -> float:
         r = B.T @ gradient
         r[n_own:] += sites.shift - sites.gamma * x[n_own:]
-        return float(np.sum(r**2 * found.variances))
+        return float(np.sum(r**2 * variances))
 
     before, length = left(here.gradient, begin), 1.0
     for _ in range(_HALVINGS):
