@@ -462,9 +462,10 @@ def run(name: str, work: Callable, n_sets: int, old: Path | None) -> Row:
 # Times the number of sets that is asked for: cells of milliseconds have more, slow ones fewer.
 SHARE = {
     **dict.fromkeys(NULLS, 8),
-    "null-40-1000": 3, "null-40-10000": 1.2, "null-60-50000": 0.2,
-    "cover-n50": 0.12, **dict.fromkeys(("order-lsat6", "order-gss", "order-verbagg", "order-0/1-12"), 0.4), "order-0/1-40": 0.04, "order-bfi": 0.16,
-}  # fmt: skip
+    **dict.fromkeys(ORDERS, 0.4),
+    **{"null-40-1000": 3, "null-40-10000": 1.2, "null-60-50000": 0.2},
+    **{"cover-n50": 0.12, "order-0/1-40": 0.04, "order-bfi": 0.16},
+}
 
 
 def sets_of(name: str, options: argparse.Namespace) -> int:
