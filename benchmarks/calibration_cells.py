@@ -1,7 +1,6 @@
 """The models and tables that ``bench_calibration.py`` measures on: null, planted and learnt-prior cells, real tables.
 
-Every data set has a seed of its own, ``SeedSequence(BASE, spawn_key=(crc32 of the cell's name, number of the set))``:
-nothing was ever tuned on them.
+Every data set has a seed of its own, ``SeedSequence(BASE, spawn_key=(crc32 of the cell's name, number of the set))``.
 """
 
 from __future__ import annotations
