@@ -397,11 +397,12 @@ python benchmarks/bench_calibration.py --sets 50 --old ../version-0.1 --write
 with `../version-0.1` a checkout of the first version; `--cells 'null-*'` runs some of the cells. ± is a standard error
 over data sets.
 
-One thing was changed after a first look at some of these sets (lsat6, no-triplets, verbagg, 0/1-12): the evidence that
-`order="auto"` asks of a higher order was raised from 1 to 3 nats. Its columns there are not independent of that choice,
-and for lsat6 no other rows exist. On sets that nobody had seen (`--first 10000`, as many sets) "auto" took order 3 in 0
-of 50 sets of no-triplets (KL .0129, order 2 .0129, order 3 .0140) and 66 % of neural (.0047, .0072, .0045), and differed
-from order 2 by −.0001 ± .0002 nats on 0/1-12 and −.0006 ± .0006 on other choices of items of verbagg.
+One thing was changed after a first look at some of these sets (lsat6, no-triplets, verbagg, 0/1-12): the evidence
+that `order="auto"` asks of a higher order was raised from 1 to 3 nats. Its columns there are not independent of that
+choice, and for lsat6 no other rows exist. On sets that nobody had seen (`--first 10000`, as many sets) "auto" took
+order 3 in 0 of 50 sets of no-triplets (KL .0129, order 2 .0129, order 3 .0140) and 66 % of neural (.0047, .0072,
+.0045), and differed from order 2 by −.0001 ± .0002 nats on 0/1-12 and −.0006 ± .0006 on other choices of items of
+verbagg.
 """
 
 NOTHING = """
