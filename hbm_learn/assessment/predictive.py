@@ -156,7 +156,7 @@ def check(
     chains = Chains(model, widths(n_chains), seed.spawn(1)[0], starts, n_jobs)
     chains.advance(n_sweeps // 2)
     draws = chains.draw(n_sweeps // 2 // THIN, THIN)
-    return _compare(model, codes, w, draws, kind, rng)
+    return _compare(model, codes, w, draws, kind, rng, MAX_MOMENTS)
 
 
 def check_listed(model: BoltzmannMachine, samples: Samples, random_state: Any = None) -> PredictiveCheck:
@@ -211,7 +211,7 @@ def _compare(
     draws: np.ndarray,
     kind: np.ndarray,
     rng: Any,
-    most: int = MAX_MOMENTS,
+    most: int,
 ) -> PredictiveCheck:
     space, M = model.space, float(w.sum())
     frequencies = [np.bincount(x, weights=w, minlength=q) / M for x, q in zip(codes.T, space.sizes)]
