@@ -68,19 +68,17 @@ def fold_scores(X, order):
     return out
 
 
-# What the learnt prior of an order that is not there may cost, in nats of all rows together.
+# What asking for an order that is not there may cost, in nats of all rows together: its prior is learnt all the same.
 COST = 4.0
 
 
 def assert_never_hurts(X):
-    """ "auto" against orders 1 and 2, less half a standard error of the paired difference; order 3 within a few nats."""
-    considered, asked = fold_scores(X, "auto"), fold_scores(X, 3)
+    """ "auto" against orders 1 and 2, less half a standard error of the paired difference."""
+    considered = fold_scores(X, "auto")
     for order in (1, 2):
-        lower = fold_scores(X, order)
-        difference = considered - lower
+        difference = considered - fold_scores(X, order)
         half_error = 0.5 * difference.std() / np.sqrt(len(X))
         assert difference.mean() >= -half_error, f"auto loses {-difference.mean():.2g} nats to order {order}"
-        assert (asked - lower).mean() * 0.8 * len(X) >= -COST
 
 
 @pytest.mark.slow
@@ -90,6 +88,8 @@ def test_considering_triplets_never_hurts_on_synthetic_data(n_samples, triplets)
     stds = {2: 0.6 / np.sqrt(12), 3: triplets / 12} if triplets else {2: 0.6 / np.sqrt(12)}
     X = sample(datasets.make_random(12, stds, random_state=3), n_samples, method="exact", random_state=4)
     assert_never_hurts(X)
+    lost = fold_scores(X, 2) - fold_scores(X, 3)
+    assert lost.mean() * 0.8 * n_samples <= COST
 
 
 LSAT = ("psych", "lsat6", None)
