@@ -178,7 +178,7 @@ def _log_weights(model: BoltzmannMachine, draws: np.ndarray) -> np.ndarray:
             p = np.stack([(x == value).mean(axis=0) for value in range(q)])
             entropy -= (p * np.log(np.maximum(p, 1e-300))).sum(axis=0)
         else:
-            entropy += 0.5 * np.log(2 * np.pi * np.e * np.maximum(x.var(axis=0), 1e-300))
+            entropy += 0.5 + 0.5 * np.log(2 * np.pi * np.maximum(x.var(axis=0), 1e-300))
     return entropy - H.mean(axis=0)
 
 
