@@ -116,7 +116,8 @@ def fit_and_check(
 
 
 def fits(check: PredictiveCheck, target: Target, fit: Fit, coding: Space) -> bool:
-    """Whether chains from all starts agree, and the fitted moments with what the prior lets them be: t̄ − ridge θ.
+    """Whether chains from all starts agree, and the fitted moments with the data's, or with what a Gaussian prior lets
+    them be: t̄ − ridge θ.
 
     Parameters
     ----------
@@ -128,7 +129,8 @@ def fits(check: PredictiveCheck, target: Target, fit: Fit, coding: Space) -> boo
     coding : Space
         The user's gauge.
     """
-    return check.mixes and check.means.agrees and shrunk(check.fitted, target, fit, coding).agrees
+    agree = check.fitted.agrees or shrunk(check.fitted, target, fit, coding).agrees
+    return check.mixes and check.means.agrees and agree
 
 
 def shrunk(fitted: Compared, target: Target, fit: Fit, coding: Space) -> Compared:

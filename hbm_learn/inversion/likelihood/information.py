@@ -29,6 +29,8 @@ class LikelihoodInformation:
         if point is None:
             return None
 
+        value = -M * point.value if (self.overcount == 1.0).all() else None
+
         def curvature(active: np.ndarray) -> Curvature:
             n_own, root = self.parameters.n_own, np.sqrt(M / self.overcount)
             F = point.fisher * root * root[:, None]
@@ -37,4 +39,4 @@ class LikelihoodInformation:
             with_own = sparse.csr_array((len(active), n_own) if active.all() else F[n_own:, :n_own])
             return Curvature(among, self.parameters.block_means(np.diag(F)), with_own)
 
-        return Expansion(theta, -M * point.gradient / self.overcount, M, curvature, self.parameters)
+        return Expansion(theta, -M * point.gradient / self.overcount, M, curvature, self.parameters, value)

@@ -44,6 +44,8 @@ class Expansion:
     curvature : callable
         (p,) bool array of couplings → ``Curvature``, with K among the own parameters and these.
     parameters : Parameters
+    value : float or None
+        ln P(data | θ₀), where there is such a thing.
     """
 
     def __init__(
@@ -53,7 +55,9 @@ class Expansion:
         n_samples: float,
         curvature: Callable[[np.ndarray], Curvature],
         parameters: Parameters,
+        value: float | None = None,
     ):
+        self.value = value
         self.theta, self.gradient, self.n_samples, self.parameters = theta, gradient, n_samples, parameters
         self._curvature = curvature
         self._active: np.ndarray | None = None

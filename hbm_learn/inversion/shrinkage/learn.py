@@ -78,13 +78,13 @@ def learn(information: Information, fit: Fit, origins: Sequence[str] = ORIGINS) 
     for origin in _by_evidence(here, Origin.distinct(origins, parameters), start, active):
         found = consistency.solve(here.quadratic(origin.among(active), active), n_own, start, _ROUGH)
         result = _settle(information, fit, here, origin, found, active)
-        assert result.sites is not None
-        if best is None or result.sites.residual < best.sites.residual:  # type: ignore[union-attr]
+        if result.sites is None:
+            continue
+        if best is None or best.sites is None or result.sites.residual < best.sites.residual:
             best = result
         if result.sites.residual < _SETTLED:
             break  # of an origin whose sites do not settle, the evidence says nothing
-    assert best is not None
-    return best
+    return fit if best is None else best  # no expansion holds: the Gaussian prior stays
 
 
 def _settle(
@@ -95,7 +95,7 @@ def _settle(
     for turn in range(MAX_ROUNDS):
         there = _step(information, here, origin.among(active), found)
         if there is None:  # the expansion does not hold as far as its mean
-            return _as_fit(fit, *last) if last is not None else _as_fit(fit, here, origin.among(active), found, active)
+            return fit if last is None else _as_fit(fit, *last)
         last = here, origin.among(active), found, active
         here, before = there, found
         now = active_couplings(found.sites, information.n_samples * fit.parameters.carriers[n_own:])
@@ -187,21 +187,25 @@ def _distance(step: np.ndarray, found: Posterior, parameters: Parameters) -> flo
 def _step(information: Information, here: Expansion, origin: Origin, found: Posterior) -> Expansion | None:
     """As far towards the mean as leaves less of the equations gradient − γβ + λ = 0; None where nothing does.
 
-    The equations are measured in posterior standard deviations, as if these were uncorrelated.
+    A likelihood has a value that must rise, ln P(data | θ) − ½ γβ² + λβ; of a composite objective, as far as its
+    equations are those of no likelihood, what is left of them in posterior standard deviations must fall.
     """
     n_own, sites, B = information.parameters.n_own, found.sites, origin.B
     begin, variances = origin.pull_back(here.theta), information.parameters.block_means(found.variances)
 
-    def left(gradient: np.ndarray, x: np.ndarray) -> float:
-        r = B.T @ gradient
-        r[n_own:] += sites.shift - sites.gamma * x[n_own:]
+    def left(at: Expansion, x: np.ndarray) -> float:
+        beta = x[n_own:]
+        if at.value is not None:
+            return -(at.value + float(sites.shift @ beta - 0.5 * sites.gamma @ beta**2))
+        r = B.T @ at.gradient
+        r[n_own:] += sites.shift - sites.gamma * beta
         return float(np.sum(r**2 * variances))
 
-    before, length = left(here.gradient, begin), 1.0
+    before, length = left(here, begin), 1.0
     for _ in range(_HALVINGS):
         x = begin + length * (found.mean - begin)
         there = information.at(B @ x)
-        if there is not None and left(there.gradient, x) < before:
+        if there is not None and left(there, x) <= before:
             return there
         length *= 0.5
     return None
