@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from hbm_learn.assessment import selection
-from hbm_learn.assessment.checks import Evidence, judge
+from hbm_learn.assessment.checks import Seen, judge
 from hbm_learn.assessment.dependence import check_groups
 from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
@@ -259,7 +259,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
                 columns = considered_columns(None, order, moments.space, moments.feature_names)
                 result, considered = work.invert(columns), Terms(moments.space, columns)
             tests = PendingTests(result, work.rows(considered), considered, self.site, self.n_jobs, work.inflation)
-        trust = judge(result, moments, Evidence(samples, work.check(result), left_out, groups is not None))
+        trust = judge(result, moments, Seen(samples, work.check(result), left_out, groups is not None))
         return self._keep(result, moments, tests, trust, order, X)
 
     def _keep(

@@ -380,7 +380,7 @@ def test_recoding_changes_signs_only(values):
     X = spins(600, J={(0, 1): 0.1, (2, 3, 4): 0.03}, alphabet=values)
     flips = np.array([1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
     one, other = Samples.check(X), Samples.check(recoded(X))
-    a, b = nested.all_tests(one, considered(one, 3)), nested.all_tests(other, considered(other, 3))
+    a, b = nested.select(one, considered(one, 3), LEVEL)[1], nested.select(other, considered(other, 3), LEVEL)[1]
     signs = np.array([flips[list(mu)].prod() for mu in a.terms.tuples])
     np.testing.assert_allclose(b.z, signs * a.z, atol=1e-6)
     np.testing.assert_allclose(b.q_values, a.q_values, atol=1e-6)
@@ -393,7 +393,7 @@ def test_labels_may_come_in_any_order():
     results = []
     for labels in (("a", "b", "c"), ("c", "a", "b")):
         samples = Samples.check(X, [(-1, 1), Nominal(*labels), (1, 2, 3, 4, 5), (0, 1)])
-        results.append(nested.all_tests(samples, considered(samples, 3)))
+        results.append(nested.select(samples, considered(samples, 3), LEVEL)[1])
     np.testing.assert_allclose(results[0].z, results[1].z, atol=1e-5)
     assert results[0].z[results[0].terms.tuples.index((0, 1))] > 6
     assert (results[0].df[results[0].terms.order == 2] == [2, 1, 1, 2, 2, 1]).all()
@@ -404,7 +404,7 @@ def test_weights_count_rows():
     weights = np.random.default_rng(0).integers(0, 4, 400)
     one = Samples.check(X, sample_weight=weights)
     other = Samples.check(np.repeat(X, weights, axis=0))
-    a, b = nested.all_tests(one, considered(one, 3)), nested.all_tests(other, considered(other, 3))
+    a, b = nested.select(one, considered(one, 3), LEVEL)[1], nested.select(other, considered(other, 3), LEVEL)[1]
     np.testing.assert_allclose(a.z, b.z, atol=1e-8)
 
 
@@ -418,7 +418,7 @@ def test_variables_may_come_in_any_order():
     X = spins(1000)
     order = np.array([3, 0, 5, 1, 4, 2])
     one, other = Samples.check(X), Samples.check(X[:, order])
-    a, b = nested.all_tests(one, considered(one, 3)), nested.all_tests(other, considered(other, 3))
+    a, b = nested.select(one, considered(one, 3), LEVEL)[1], nested.select(other, considered(other, 3), LEVEL)[1]
     z = dict(zip(a.terms.tuples, a.z))
     expected = [z[tuple(sorted(order[list(mu)].tolist()))] for mu in b.terms.tuples]
     np.testing.assert_allclose(b.z, expected, atol=1e-6)
@@ -466,17 +466,17 @@ def test_errors_say_what_to_do():
 def test_every_candidate_is_a_hypothesis():
     samples = Samples.check(spins(1500))
     terms = considered(samples, 3)
-    for found in (nested.all_tests(samples, terms), nested.select(samples, terms, LEVEL)[1]):
-        assert found.terms is terms
-        assert len(found.z) == len(terms)
-        for k, count in ((2, 15), (3, 20)):
-            p, q = found.p_values[found.terms.order == k], found.q_values[found.terms.order == k]
-            ranked = np.sort(p) * count / np.arange(1, count + 1)
-            expected = np.minimum.accumulate(ranked[::-1])[::-1]
-            np.testing.assert_allclose(np.sort(q), np.minimum(expected, 1.0), atol=1e-12)
-        np.testing.assert_allclose(
-            found.p_values[found.df == 1], 2 * stats.norm.sf(np.abs(found.z[found.df == 1])), rtol=1e-6
-        )
+    found = nested.select(samples, terms, LEVEL)[1]
+    assert found.terms is terms
+    assert len(found.z) == len(terms)
+    for k, count in ((2, 15), (3, 20)):
+        p, q = found.p_values[found.terms.order == k], found.q_values[found.terms.order == k]
+        ranked = np.sort(p) * count / np.arange(1, count + 1)
+        expected = np.minimum.accumulate(ranked[::-1])[::-1]
+        np.testing.assert_allclose(np.sort(q), np.minimum(expected, 1.0), atol=1e-12)
+    np.testing.assert_allclose(
+        found.p_values[found.df == 1], 2 * stats.norm.sf(np.abs(found.z[found.df == 1])), rtol=1e-6
+    )
 
 
 def test_planted_terms_are_found_and_closed():
@@ -662,7 +662,7 @@ def test_independent_labels_have_their_level():
         for i, rates in enumerate(((0.5, 0.3, 0.2), (0.9, 0.05, 0.05), (0.8, 0.2), (0.6, 0.3, 0.1))):
             X[:, i] = rng.choice(np.array(list("abc") if len(rates) == 3 else [0, 1], dtype=object), 400, p=rates)
         samples = Samples.check(X, alphabets)
-        p.append(nested.all_tests(samples, considered(samples, 3)).p_values)
+        p.append(nested.select(samples, considered(samples, 3), LEVEL)[1].p_values)
     p = np.concatenate(p)
     assert 0.6 * 0.05 < np.mean(p < 0.05) < 1.4 * 0.05
     assert np.mean(p < 0.0027) < 0.0027 + 3 * np.sqrt(0.0027 / len(p))

@@ -11,12 +11,11 @@ from hbm_learn._kernels import mixture as kernels
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.composite import pseudolikelihood
-from hbm_learn.inversion.composite.hessian import hessian
-from hbm_learn.inversion.composite.information import diagonal_and_own
+from hbm_learn.inversion.composite.hessian import diagonal_and_own, hessian
 from hbm_learn.inversion.parameters import Parameters
-from hbm_learn.inversion.shrinkage import consistency, mixture
-from hbm_learn.inversion.shrinkage.consistency import begin, solve, updated
+from hbm_learn.inversion.shrinkage import expectation, mixture
 from hbm_learn.inversion.shrinkage.expansion import poisson_root, rooted
+from hbm_learn.inversion.shrinkage.expectation import begin, solve, updated
 from hbm_learn.inversion.shrinkage.learn import _among_the_busiest
 from hbm_learn.inversion.shrinkage.marginals import Marginals
 from hbm_learn.inversion.shrinkage.mixture import Cavities
@@ -366,7 +365,30 @@ def test_rare_events_make_no_effects(n_samples):
     assert est.tests_.q_values.min() > 0.01
 
 
+def frozen():
+    """Strong couplings and few rows: a model (one of twenty) whose likelihood no quadratic follows."""
+    model = datasets.make_random(12, {2: 1 / 12**0.5, 3: 1 / 12}, 0.1, random_state=[12, 100])
+    return model, sample(model, 1000, "exact", random_state=[12, 1000])
+
+
+def test_where_no_expansion_holds_a_gaussian_prior_stands_in_and_says_so():
+    model, X = frozen()
+    with pytest.warns(UserWarning, match="no mixture of scales could be learnt"):
+        est = HBM(order=3).fit(X)
+    assert est.origin_ is None
+    assert np.sum((est.weights_ - model.weights) ** 2) < 10  # 87 from the first expansion
+
+
+def test_a_mean_that_still_moves_has_not_settled(monkeypatch):
+    X = sample(sparse_truth(31), 2000, random_state=32)
+    settled = HBM(order=3).fit(X).result_.effect_marginals.sites.residual
+    assert settled < 0.02
+    monkeypatch.setattr("hbm_learn.inversion.shrinkage.learn.MAX_ROUNDS", 1)
+    monkeypatch.setattr("hbm_learn.inversion.shrinkage.learn.STAYS", 0.0)
+    assert HBM(order=3).fit(X).result_.effect_marginals.sites.residual > settled
+
+
 def test_sites_stand_out_where_the_data_have_a_say():
     sites = begin(spin_terms(3), mixture.scales(1e4), np.array([0.5, 0.0, 0.0]), np.full(3, 1e-4))
     assert sites.stands_out().tolist() == [True, False, False]
-    assert consistency.STRONG > 1
+    assert expectation.STRONG > 1

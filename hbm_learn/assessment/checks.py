@@ -28,7 +28,7 @@ SOME_ROWS, MANY_ROWS = 0.05, 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class Seen:
     """What checks may look at beside the fit and its moments.
 
     Attributes
@@ -48,7 +48,7 @@ class Evidence:
     grouped: bool = False
 
 
-def judge(result: InversionResult, moments: Moments, seen: Evidence) -> Trust:
+def judge(result: InversionResult, moments: Moments, seen: Seen) -> Trust:
     """All checks of a fit.
 
     Parameters
@@ -57,7 +57,7 @@ def judge(result: InversionResult, moments: Moments, seen: Evidence) -> Trust:
         The fit.
     moments : Moments
         What it was fitted to.
-    seen : Evidence
+    seen : Seen
     """
     model, space = result.model, result.model.space
     exact = space.is_finite and space.enumerable(MAX_LISTED) and np.isfinite(moments.n_samples)
@@ -184,7 +184,7 @@ def rows_left_out(share: float) -> list[Check]:
     return [Check("rows left out", share, verdict, sentence)]
 
 
-def dependent_rows(result: InversionResult, seen: Evidence) -> list[Check]:
+def dependent_rows(result: InversionResult, seen: Seen) -> list[Check]:
     """Whether rows that follow each other are alike."""
     samples = seen.samples
     if seen.grouped or samples is None or samples.weights is not None or not result.model.space.is_finite:

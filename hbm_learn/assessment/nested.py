@@ -5,8 +5,7 @@
 2. downward: each lower order once more, given what was selected above it
 3. pairs: drop tests in the model of all pairs and what was selected
 
-Every pair is held in every null: a pair too weak to be selected would otherwise show as a triplet. Without a level
-every term is tested once given all pairs, and nothing is selected.
+Every pair is held in every null: a pair too weak to be selected would otherwise show as a triplet.
 """
 
 from __future__ import annotations
@@ -41,27 +40,6 @@ def affordable(samples: Samples, considered: Terms) -> bool:
     return samples.space.is_finite and float(samples.n_samples) * len(considered.columns) <= MAX_PRODUCTS
 
 
-def all_tests(
-    samples: Samples | DistinctRows, considered: Terms, *, site: str = "free", n_jobs: int | None = None
-) -> Tests:
-    """Tests of every term considered, without a selection.
-
-    Parameters
-    ----------
-    samples : Samples or DistinctRows
-        Complete, on finite alphabets.
-    considered : Terms
-    site : str
-        "free" or "quadratic", as in the fit.
-    n_jobs : int or None
-        Threads; nothing depends on it.
-    """
-    search = _Search(NodeData(samples, site, n_jobs), considered)
-    for k in considered.keys.orders:
-        search.test(k)
-    return search.tests()
-
-
 def select(
     samples: Samples | DistinctRows,
     considered: Terms,
@@ -75,8 +53,13 @@ def select(
 
     Parameters
     ----------
-    samples, considered, site, n_jobs
-        As in ``all_tests``.
+    samples : Samples or DistinctRows
+        Complete, on finite alphabets.
+    considered : Terms
+    site : str
+        "free" or "quadratic", as in the fit.
+    n_jobs : int or None
+        Threads; nothing depends on it.
     level : float
         The false-discovery rate within each order, between 0 and 1.
     inflation : {order: g} or None

@@ -10,7 +10,8 @@ closed form loads no sampler.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "Fit", "InversionResult", "choose_refinement", "fit", "invert"]
 
+_NO_MIXTURE = (
+    "no mixture of scales could be learnt, as the likelihood is far from quadratic between here and there: one "
+    "Gaussian prior for each order stands in, which shrinks strong couplings with the weak ones."
+)
 # Gaussian priors are learnt so far, as a start for mixtures.
 _FIRST_ROUNDS, _FIRST_TOL = 3, 0.05
 # refine="auto" takes the exact likelihood up to this many states.
@@ -45,15 +50,16 @@ class Refinement(Protocol):
 
     @property
     def fit(self) -> Callable[..., Fit]:
-        """(prior, start, options) → the fit."""
+        """(prior, start, options) → the fit; ``rough`` among them: errors may be rough, where that is cheaper."""
         ...
 
-    def rough(self) -> AbstractContextManager[None]:
-        """Within, errors may be rough where that is cheaper: fits are a start for something better."""
+    @property
+    def expands(self) -> bool:
+        """Whether ``information`` can be had; where not, a Gaussian prior is all there is."""
         ...
 
-    def information(self, fit: Fit) -> Information | None:
-        """What the data say of θ about any point, for a learnt mixture; None where a Gaussian prior is all there is."""
+    def information(self, fit: Fit) -> Information:
+        """What the data say of θ about any point, for a learnt mixture."""
         ...
 
 
@@ -229,22 +235,23 @@ def _learnt(
     given: Any,
 ) -> Fit:
     """Under a learnt prior: a scale mixture for each order, or, where that is out of reach, one Gaussian."""
+    notes: list[str] = []
 
-    def under(alphas: dict[int, float], last: Fit | None) -> Fit:
-        return method.fit(Prior(alphas), first if last is None else last.theta, **given)
+    def under(alphas: dict[int, float], last: Fit | None, **more: Any) -> Fit:
+        return method.fit(Prior(alphas), first if last is None else last.theta, **given, **more)
 
-    if not l1_ratio and np.isfinite(n_samples) and alpha:
-        with method.rough():
-            result = learn(under, alpha, n_samples, max_rounds=_FIRST_ROUNDS, tol=_FIRST_TOL)
-        result = inflated(result, inflation)
-        information = method.information(result)
-        if information is not None:
-            with blas_for(0):  # what is active is few, and rows have threads of their own
-                return mixtures.learn(information, result)
+    if method.expands and not l1_ratio and np.isfinite(n_samples) and alpha:
+        rough = partial(under, rough=True)
+        start = inflated(learn(rough, alpha, n_samples, max_rounds=_FIRST_ROUNDS, tol=_FIRST_TOL), inflation)
+        with blas_for(0):  # what is active is few, and rows have threads of their own
+            found = mixtures.learn(method.information(start), start)
+        if found is not None:
+            return found
+        notes, alpha, first = [_NO_MIXTURE], start.alpha, start.theta
     result = learn(under, alpha, n_samples)
     if l1_ratio:
         result = method.fit(Prior(elastic(result.alpha, l1_ratio), l1_ratio), result.theta, **given)
-    return inflated(result, inflation)
+    return inflated(replace(result, notes=[*result.notes, *notes]), inflation)
 
 
 def _working_space(moments: Moments, columns: Interactions, alpha: Any) -> Space:

@@ -21,7 +21,7 @@ from hbm_learn.space import Space
 from hbm_learn.terms import Terms
 
 if TYPE_CHECKING:
-    from hbm_learn.inversion.shrinkage.consistency import Sites
+    from hbm_learn.inversion.shrinkage.expectation import Sites
     from hbm_learn.inversion.shrinkage.marginals import Marginals
 
 # A field or coupling times the range of its functions that no data determine: odds of e⁴⁰ want as many samples.

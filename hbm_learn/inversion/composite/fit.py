@@ -12,8 +12,6 @@ closer than 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -76,7 +74,6 @@ class CompositeFit:
     def __init__(self, method: str, composite: Composite):
         self.method, self.composite = method, composite
         self.independence = Independence.of(composite)
-        self.max_matrices = sandwich.MAX_MATRICES
 
     def fit(
         self,
@@ -87,6 +84,7 @@ class CompositeFit:
         max_iter: int = 50,
         random_state: Any = None,
         verbose: int = 0,
+        rough: bool = False,
     ) -> Fit:
         """The minimum under a prior.
 
@@ -105,6 +103,8 @@ class CompositeFit:
             Of the probes that standard errors take beyond 2000 parameters.
         verbose : int
             1 prints a line for each step.
+        rough : bool
+            Errors of more than a few hundred parameters are by probes: the fit is a start for something better.
         """
         composite, M, count = self.composite, self.composite.rows.n_samples, self.independence.count
         parameters = composite.parameters
@@ -119,7 +119,8 @@ class CompositeFit:
             theta = self._best_start(objective, lasso, start)
             theta, report = minimise(objective, theta, lasso, (tol, n_determined / M), max_iter, verbose)
             composite.stride = stride
-            errors = sandwich.errors(objective, theta, count, random_state, not report["converged"], self.max_matrices)
+            most = ROUGH_MATRICES if rough else sandwich.MAX_MATRICES
+            errors = sandwich.errors(objective, theta, count, random_state, not report["converged"], most)
         return Fit(
             method=self.method,
             parameters=parameters,
@@ -134,14 +135,7 @@ class CompositeFit:
             **report,
         )
 
-    @contextmanager
-    def rough(self) -> Iterator[None]:
-        """Within, errors of more than a few hundred parameters are by probes."""
-        before, self.max_matrices = self.max_matrices, ROUGH_MATRICES
-        try:
-            yield
-        finally:
-            self.max_matrices = before
+    expands = True  # about any point
 
     def information(self, fit: Fit) -> CompositeInformation:
         """What the data say of θ about any point, as if the objective were a likelihood."""

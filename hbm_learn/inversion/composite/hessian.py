@@ -6,6 +6,7 @@ H is a sum of one Gram matrix for each site, over the monomials that its fields 
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from hbm_learn._kernels import conditional
 from hbm_learn.data.rows import Block
@@ -73,6 +74,36 @@ def score_covariance(composite: Composite, theta: np.ndarray, inverse: np.ndarra
     V, mean, total = composite.over_rows(work, stride)
     V -= np.outer(mean, mean / (M * total))
     return V
+
+
+def diagonal_and_own(composite: Composite, theta: np.ndarray, stride: int = 1) -> tuple[np.ndarray, sparse.csr_array]:
+    """(P,) the diagonal of ∂²Q/∂θ², and (p, n_own) ∂²Q of couplings and own parameters, from every ``stride``-th row.
+
+    ∂²ℓ_c weighted with squares of the monomials is the one, with the monomials themselves the other: the field of a
+    column is its own parameter and the couplings times monomials. Other functions of the same variable are left out.
+    """
+    at, outputs, parameters = composite.at(theta), composite.outputs, composite.parameters
+
+    def work(part: Block) -> list[np.ndarray]:
+        values = composite.evaluate(part, at, second=True)
+        values.second[...] *= values.weights
+        second = values.second[outputs.column_pairs]
+        once, twice = composite.map.adjoint(second, values.Phi), composite.map.adjoint(second, values.Phi**2)
+        return [part[1].sum(), values.losses, once, twice, values.second.sum(axis=1, dtype=np.float64)]
+
+    total, losses, once, twice, means = composite.over_rows(work, stride)
+    scale = composite.scale(losses) / (1.0 if composite.log else float(total))
+    extras, n_own = np.zeros(outputs.n_extras), parameters.n_own
+    squares = composite.map.entries(twice) * scale[composite.entry_site]
+    out = composite.to_params(squares, extras)
+    out[:n_own] = (means * scale[outputs.pair_site])[outputs.own_pairs]
+    products = composite.map.entries(once) * scale[composite.entry_site]
+    couplings = composite.map.param >= n_own
+    at_own = parameters.column_params[composite.map.column[couplings]]
+    coordinates = (composite.map.param[couplings] - n_own, at_own)
+    cross = sparse.csr_array((products[couplings], coordinates), shape=(len(parameters.columns), n_own))
+    # ln S has less, by the square of a slope that is zero at the minimum
+    return np.maximum(out, 1e-12), cross
 
 
 class _Sites:

@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from hbm_learn.data.rows import Block
-from hbm_learn.inversion.composite.hessian import hessian
-from hbm_learn.inversion.composite.objective import HessianProducts, Objective, scaled
+from hbm_learn.inversion.composite.hessian import diagonal_and_own, hessian
+from hbm_learn.inversion.composite.objective import HessianProducts, Objective
 from hbm_learn.inversion.composite.sandwich import MAX_MATRICES
 from hbm_learn.inversion.composite.sums import Composite
 from hbm_learn.inversion.shrinkage.expansion import Curvature, Expansion, some_of
@@ -81,33 +80,3 @@ def _with_diagonal(H: np.ndarray, diagonal: np.ndarray) -> None:
     H *= scale
     H *= scale[:, None]
     H[np.diag_indices_from(H)] = diagonal
-
-
-def diagonal_and_own(composite: Composite, theta: np.ndarray) -> tuple[np.ndarray, sparse.csr_array]:
-    """(P,) the diagonal of ∂²Q/∂θ² over all rows, and (p, n_own) ∂²Q of couplings and own parameters: one pass.
-
-    ∂²ℓ_c weighted with squares of the monomials is the one, with the monomials themselves the other: the field of a
-    column is its own parameter and the couplings times monomials. Other functions of the same variable are left out.
-    """
-    at, outputs, parameters = composite.at(theta), composite.outputs, composite.parameters
-
-    def work(part: Block) -> list[np.ndarray]:
-        values = composite.evaluate(part, at, second=True)
-        values.second[...] *= values.weights
-        second = values.second[outputs.column_pairs]
-        once, twice = composite.map.adjoint(second, values.Phi), composite.map.adjoint(second, values.Phi**2)
-        return [part[1].sum(), values.losses, once, twice, values.second.sum(axis=1, dtype=np.float64)]
-
-    total, losses, once, twice, means = composite.over_rows(work)
-    scale = composite.scale(losses) / (1.0 if composite.log else float(total))
-    extras, n_own = np.zeros(outputs.n_extras), parameters.n_own
-    squares, _ = scaled(composite, composite.site_sums(losses, twice, extras), scale)
-    out = composite.to_params(squares, extras)
-    out[:n_own] = (means * scale[outputs.pair_site])[outputs.own_pairs]
-    products, _ = scaled(composite, composite.site_sums(losses, once, extras), scale)
-    couplings = composite.map.param >= n_own
-    at_own = parameters.column_params[composite.map.column[couplings]]
-    coordinates = (composite.map.param[couplings] - n_own, at_own)
-    cross = sparse.csr_array((products[couplings], coordinates), shape=(len(parameters.columns), n_own))
-    # ln S has less, by the square of a slope that is zero at the minimum
-    return np.maximum(out, 1e-12), cross

@@ -203,22 +203,6 @@ class HessianProducts:
         return np.maximum(np.concatenate([own, linear]) + self.objective.ridge, 1e-12)
 
     @cached_property
-    def exact_diagonal(self) -> np.ndarray:
-        """(P,) the diagonal of H without the ridge: a pass over its rows with squares in place of the monomials."""
-        composite, outputs = self.composite, self.composite.outputs
-
-        def work(held: tuple[Block, np.ndarray]) -> list[np.ndarray]:
-            part, second = held
-            _, Phi = composite.monomials(part)
-            return [composite.map.adjoint(second[outputs.column_pairs], Phi**2), np.zeros(outputs.n_extras)]
-
-        found = composite.site_sums(self.losses, *composite.over_shares(work, self.shares))
-        out = composite.to_params(*scaled(composite, found, self.scale))
-        out[: composite.parameters.n_own] = self.means[outputs.own_pairs]
-        # ln S has less, by the square of a slope that is zero at the minimum
-        return np.maximum(out, 1e-12)
-
-    @cached_property
     def own_blocks(self) -> list[np.ndarray]:
         """(o_i, o_i) ∂²Q/∂own² of each site."""
         return [self.means[self.composite.outputs.pairs_of(i)] for i in range(self.composite.n_features)]

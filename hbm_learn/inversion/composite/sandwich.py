@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn import linalg
-from hbm_learn.inversion.composite.hessian import hessian, score_covariance
+from hbm_learn.inversion.composite.hessian import diagonal_and_own, hessian, score_covariance
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective
 from hbm_learn.inversion.composite.probes import Probes, site_factors
 from hbm_learn.inversion.composite.sums import Composite
@@ -227,5 +227,5 @@ def _from_probes(objective: Objective, theta: np.ndarray, count: np.ndarray, ran
         kept=np.where(alpha > 0, probes.by_order(alpha * np.mean(u**2, axis=0)), 1.0),
         noise=probes.by_order(np.mean(y**2, axis=0)),
         make_whole=whole,
-        overcount=_overcount(composite, count, V, H.exact_diagonal, probes.n_draws),
+        overcount=_overcount(composite, count, V, diagonal_and_own(composite, theta, stride)[0], probes.n_draws),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -31,16 +30,16 @@ class LikelihoodFit:
     def __init__(self, moments: Moments, parameters: Parameters, n_jobs: int | None = None):
         self.target, self.n_jobs = Target.of(moments, parameters), n_jobs
 
-    def fit(self, prior: Prior, start: np.ndarray | None, **options: Any) -> Fit:
-        """See ``likelihood.fit``."""
+    def fit(self, prior: Prior, start: np.ndarray | None, rough: bool = False, **options: Any) -> Fit:
+        """See ``likelihood.fit``; rough errors would not be cheaper, the Fisher matrix is there."""
         return likelihood.fit(self.target, self.target.parameters, start, prior, n_jobs=self.n_jobs, **options)
 
-    def rough(self) -> AbstractContextManager[None]:
-        """Nothing is cheaper: the Fisher matrix is there."""
-        return nullcontext()
+    @property
+    def expands(self) -> bool:
+        """Whether states can be listed and the Fisher matrix formed."""
+        parameters = self.target.parameters
+        return parameters.space.enumerable(MAX_STATES) and parameters.n_params <= likelihood.MAX_DENSE_FISHER
 
-    def information(self, fit: Fit) -> LikelihoodInformation | None:
-        """Of the data about any point, while states can be listed and the Fisher matrix formed."""
-        if not self.target.parameters.space.enumerable(MAX_STATES) or len(fit.theta) > likelihood.MAX_DENSE_FISHER:
-            return None
+    def information(self, fit: Fit) -> LikelihoodInformation:
+        """Of the data about any point."""
         return LikelihoodInformation(self.target, fit.overcount)

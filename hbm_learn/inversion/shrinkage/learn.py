@@ -20,9 +20,9 @@ from scipy import sparse
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.result import Fit
-from hbm_learn.inversion.shrinkage import consistency, mixture
-from hbm_learn.inversion.shrinkage.consistency import Posterior, Sites
+from hbm_learn.inversion.shrinkage import expectation, mixture
 from hbm_learn.inversion.shrinkage.expansion import Expansion, congruent, rooted
+from hbm_learn.inversion.shrinkage.expectation import Posterior, Sites
 from hbm_learn.inversion.shrinkage.origins import ORIGINS, Origin
 from hbm_learn.inversion.shrinkage.quadratic import SplitQuadratic
 from hbm_learn.terms import Terms, closure, is_closed
@@ -53,8 +53,8 @@ class Information(Protocol):
         ...
 
 
-def learn(information: Information, fit: Fit, origins: Sequence[str] = ORIGINS) -> Fit:
-    """The posterior under learnt mixtures, beginning at a fit under Gaussian priors.
+def learn(information: Information, fit: Fit, origins: Sequence[str] = ORIGINS) -> Fit | None:
+    """The posterior under learnt mixtures, beginning at a fit under Gaussian priors; None where no expansion holds.
 
     Parameters
     ----------
@@ -74,37 +74,43 @@ def learn(information: Information, fit: Fit, origins: Sequence[str] = ORIGINS) 
     # What is not active is expanded about zero, where it stays.
     here = information.at(np.where(np.concatenate([np.ones(n_own, dtype=bool), active]), fit.theta, 0.0))
     assert here is not None
-    best = None
+    best: Fit | None = None
     for origin in _by_evidence(here, Origin.distinct(origins, parameters), start, active):
-        found = consistency.solve(here.quadratic(origin.among(active), active), n_own, start, _ROUGH)
+        found = expectation.solve(here.quadratic(origin.among(active), active), n_own, start, _ROUGH)
         result = _settle(information, fit, here, origin, found, active)
-        if result.sites is None:
-            continue
-        if best is None or best.sites is None or result.sites.residual < best.sites.residual:
+        if result is not None and (best is None or _unsettled(result) < _unsettled(best)):
             best = result
-        if result.sites.residual < _SETTLED:
+        if best is not None and _unsettled(best) < _SETTLED:
             break  # of an origin whose sites do not settle, the evidence says nothing
-    return fit if best is None else best  # no expansion holds: the Gaussian prior stays
+    return best
+
+
+def _unsettled(fit: Fit) -> float:
+    assert fit.sites is not None
+    return fit.sites.residual
 
 
 def _settle(
     information: Information, fit: Fit, here: Expansion, origin: Origin, found: Posterior, active: np.ndarray
-) -> Fit:
-    """Expand anew about the posterior mean until it stays, with the couplings that stand out there."""
+) -> Fit | None:
+    """Expand anew about the posterior mean until it stays, with the couplings that stand out there.
+
+    None where the first expansion does not hold as far as its mean; where a later one does not, the last that did.
+    """
     n_own, moved, last = fit.parameters.n_own, np.inf, None
     for turn in range(MAX_ROUNDS):
         there = _step(information, here, origin.among(active), found)
-        if there is None:  # the expansion does not hold as far as its mean
-            return fit if last is None else _as_fit(fit, *last)
+        if there is None:
+            return None if last is None else _as_fit(fit, *last, moved)
         last = here, origin.among(active), found, active
         here, before = there, found
         now = active_couplings(found.sites, information.n_samples * fit.parameters.carriers[n_own:])
         active = active | now if turn else now
-        found = consistency.solve(here.quadratic(origin.among(active), active), n_own, found.sites)
+        found = expectation.solve(here.quadratic(origin.among(active), active), n_own, found.sites)
         moved = _distance(found.mean - before.mean, found, fit.parameters)
         if moved < STAYS:
             break
-    return _as_fit(fit, here, origin.among(active), found, active)
+    return _as_fit(fit, here, origin.among(active), found, active, moved)
 
 
 def _start(fit: Fit, n_samples: float) -> Sites:
@@ -119,10 +125,10 @@ def _start(fit: Fit, n_samples: float) -> Sites:
     root = np.sqrt(n_samples)
     deviate = root * fit.theta[n_own:] * (1.0 + alpha / n_samples)
     estimate = rooted(terms, deviate, n_samples * fit.parameters.carriers[n_own:]) / root
-    return consistency.begin(terms, mixture.scales(n_samples), estimate, np.full(len(columns), 1.0 / n_samples))
+    return expectation.begin(terms, mixture.scales(n_samples), estimate, np.full(len(columns), 1.0 / n_samples))
 
 
-def active_couplings(sites: Sites, expected: np.ndarray, strong: float = consistency.STRONG) -> np.ndarray:
+def active_couplings(sites: Sites, expected: np.ndarray, strong: float = expectation.STRONG) -> np.ndarray:
     """(p,) what stands out, and all subsets of it; everything that is not too rare, where that is cheap.
 
     Parameters
@@ -155,7 +161,7 @@ def _by_evidence(here: Expansion, candidates: list[Origin], start: Sites, active
     found = []
     for each in candidates:
         data = here.quadratic(each.among(active), active)
-        tried = consistency.solve(data, n_own, start, _ROUGH)
+        tried = expectation.solve(data, n_own, start, _ROUGH)
         found.append((tried.sites.residual < _SETTLED, _evidence(data, tried)))
     order = sorted(range(len(candidates)), key=lambda k: found[k], reverse=True)
     return [candidates[k] for k in order]
@@ -214,9 +220,10 @@ def _step(information: Information, here: Expansion, origin: Origin, found: Post
 # ---------------------------------------------------------------------- what it says
 
 
-def _as_fit(fit: Fit, here: Expansion, origin: Origin, found: Posterior, active: np.ndarray) -> Fit:
-    """The posterior in the gauge of the fit."""
-    n_own, B, sites = fit.parameters.n_own, origin.B, found.sites
+def _as_fit(fit: Fit, here: Expansion, origin: Origin, found: Posterior, active: np.ndarray, moved: float) -> Fit:
+    """The posterior in the gauge of the fit; a mean that still moved counts as sites that have not settled."""
+    n_own, B = fit.parameters.n_own, origin.B
+    sites = replace(found.sites, residual=max(found.sites.residual, moved if moved >= STAYS else 0.0))
     data = here.quadratic(origin, active)
     gamma = np.concatenate([np.zeros(n_own), sites.gamma])
     share = np.clip(1.0 - gamma * found.variances, 0.0, 1.0)
@@ -275,7 +282,7 @@ def _by_order(data: SplitQuadratic, found: Posterior) -> dict[int, float]:
             sites.mean[:stop],
             sites.variance[:stop],
         )
-        out[k] = _evidence(part, consistency.solve(part, n_own, start, _ROUGH))
+        out[k] = _evidence(part, expectation.solve(part, n_own, start, _ROUGH))
     own = alone.posterior(np.zeros(n_own), np.zeros(n_own))
     base = 0.5 * float(alone.b @ own.mean) - 0.5 * own.log_det
     return {1: 0.0} | {k: each - base for k, each in out.items()}

@@ -15,7 +15,7 @@ from scipy import sparse, special
 
 from hbm_learn._kernels import mixture as kernels
 from hbm_learn.inversion.shrinkage import mixture
-from hbm_learn.inversion.shrinkage.consistency import Sites
+from hbm_learn.inversion.shrinkage.expectation import Sites
 
 # Rows whose components are made at a time.
 _ROWS = 8192
