@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, sparse, stats
 
 from hbm_learn import HBM, BoltzmannMachine, Moments, datasets, sample
 from hbm_learn._kernels import mixture as kernels
@@ -14,7 +14,7 @@ from hbm_learn.inversion.composite import pseudolikelihood
 from hbm_learn.inversion.composite.hessian import diagonal_and_own, hessian
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.shrinkage import expectation, mixture
-from hbm_learn.inversion.shrinkage.expansion import poisson_root, rooted
+from hbm_learn.inversion.shrinkage.expansion import Curvature, Expansion, poisson_root, rooted
 from hbm_learn.inversion.shrinkage.expectation import begin, solve, updated
 from hbm_learn.inversion.shrinkage.learn import _among_the_busiest
 from hbm_learn.inversion.shrinkage.marginals import Marginals
@@ -214,8 +214,6 @@ def test_intervals_are_quantiles_of_the_mixture(fixed_weights):
     terms = spin_terms(4)
     K, b = np.diag(np.r_[np.ones(4), np.full(6, 30.0)]), np.r_[np.zeros(4), [1.0, -2.0, 9.0, 0.1, 20.0, -4.0]]
     sites = solve(DenseQuadratic(K, b), 4, begin(terms, SIGMA, b[4:] / 30, np.full(6, 1 / 30)), tol=1e-9).sites
-    from scipy import sparse
-
     T = sparse.csr_array(np.c_[np.zeros((6, 4)), 2.0 * np.eye(6)])
     found = Marginals.of(T, sites, 4, 2.0 * sites.mean, 4.0 * sites.variance)
     for level in (0.5, 0.95):
@@ -273,6 +271,27 @@ def test_the_root_of_a_block_is_that_of_its_length():
     np.testing.assert_allclose(
         rooted(terms, z, np.full(2, 0.1)), z / 5 * poisson_root(np.array([5.0]), np.array([0.1]))
     )
+
+
+def test_what_the_fields_explain_does_not_speak_through_couplings():
+    """A coupling whose gradient is all that of its members' fields has none of its own; an active one keeps it."""
+    space = Space.of((-1, 1), 3)
+    p = [np.full(2, 0.5)] * 3
+    parameters = Parameters(space, all_terms(2, space), "free", p)
+    with_own = sparse.csr_array(np.array([[0.2, 0.3, 0.0], [0.0, 0.0, 0.0], [0.0, 0.5, 0.1]]) * 50.0)
+    own = np.array([4.0, -2.0, 1.0])
+    # K_own = 100: adjusting the fields by g/100 takes (K_μ,own g_own)/100 from each coupling
+    gradient = np.r_[own, with_own @ own / 100.0 + [0.0, 3.0, 0.0]]
+    diagonal = np.full(6, 100.0)
+
+    def curvature(active):
+        return Curvature(np.diag(diagonal[: 3 + active.sum()]), diagonal, with_own)
+
+    here = Expansion(np.zeros(6), gradient, 1e9, curvature, parameters)
+    origin = Origin.of("mean", parameters)
+    alone = here.quadratic(origin, np.zeros(3, dtype=bool))
+    np.testing.assert_allclose(alone.b[3:], [0.0, 3.0, 0.0], atol=1e-3)
+    np.testing.assert_allclose(here.quadratic(origin, np.ones(3, dtype=bool)).b, gradient)
 
 
 def test_curvature_over_all_rows_is_that_of_the_matrix():

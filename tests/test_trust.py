@@ -1,6 +1,7 @@
 """Trust: the rule of the headline, each check where it should speak and where it should not; rows that depend."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,10 @@ from hbm_learn import HBM, BoltzmannMachine, datasets, sample
 from hbm_learn.assessment import checks, dependence
 from hbm_learn.assessment.trust import CARE, NOT, RELIED, Check, Trust
 from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.inflation import inflated
+from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.inversion.result import Fit, Whole
+from hbm_learn.space import Space
 from hbm_learn.terms import all_terms
 
 
@@ -174,6 +179,24 @@ def test_design_effects_are_those_of_the_groups():
     labels = np.random.default_rng(0).integers(0, 500, 2000)
     found = dependence.design_effects(Samples.check(once), columns, labels)
     assert found == pytest.approx({1: 1.0, 2: 1.0, 3: 1.0}, abs=0.12)
+
+
+def test_every_error_of_a_fit_is_inflated_by_its_order():
+    space = Space.of((-1, 1), 2)
+    parameters = Parameters(space, all_terms(2, space), "free", [np.full(2, 0.5)] * 2)
+    C = np.array([[1.0, 0.2, 0.1], [0.2, 2.0, 0.3], [0.1, 0.3, 4.0]])
+    whole = Whole(np.ones(3), np.diag(C).copy(), C, 2 * C)
+    variances = np.array([1.0, 2.0, 4.0])
+    fit = Fit("likelihood", parameters, np.ones(3), variances, variances, np.ones(1), variances[2:], {2: 1.0})
+    found = inflated(replace(fit, make_whole=lambda: whole), {1: 4.0, 2: 9.0})
+    g = np.array([4.0, 4.0, 9.0])
+    for name in ("posterior", "sampling", "free_variance"):
+        np.testing.assert_allclose(getattr(found, name), variances * g)
+    np.testing.assert_allclose(found.noise, [36.0])
+    np.testing.assert_allclose(found.covariance, C * np.sqrt(np.outer(g, g)))
+    np.testing.assert_allclose(found.free_covariance, 2 * C * np.sqrt(np.outer(g, g)))
+    np.testing.assert_allclose(found.overcount, g)
+    assert inflated(fit, {}) is fit
 
 
 def test_selection_allows_for_groups():
