@@ -205,8 +205,9 @@ def _refuse_columns(scan: Scan, free: list[int], nominal: list[bool]) -> None:
     if many:
         raise ValueError(
             f"{named(many)} {'have' if len(many) > 1 else 'has'} more than {MAX_AUTO_VALUES} different values, while "
-            "other columns have few: drop what is an id; bin what is continuous into a few values (for instance with "
-            "sklearn.preprocessing.KBinsDiscretizer), or list its values in alphabet={…}."
+            "other columns have few: drop what is an id (labels of rows that belong together go to fit(…, groups=…)); "
+            "bin what is continuous into a few values (for instance with sklearn.preprocessing.KBinsDiscretizer), "
+            "or list its values in alphabet={…}."
         )
 
 
