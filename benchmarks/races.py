@@ -174,7 +174,7 @@ def _spins(n: int, M: int) -> tuple[BoltzmannMachine, np.ndarray]:
     return model, np.asarray(sample(model, M, random_state=1))
 
 
-def _by_us(X: np.ndarray, order: int = 2, site: str = "free", **race: Any) -> dict[str, Any]:
+def by_us(X: np.ndarray, order: int = 2, site: str = "free", **race: Any) -> dict[str, Any]:
     """A whole fit, with errors and the check by samples; and the minimum of the objective alone."""
 
     def whole() -> np.ndarray:
@@ -207,7 +207,7 @@ def pseudolm() -> Race:
         "pairs by pseudolikelihood, n = 100, M = 1e4, ±1",
         "pseudolm",
         theirs=lambda: np.asarray(plm(X, Parallel(n_jobs=1)))[upper],
-        **_by_us(X, within=0.02, why=_STOPS),
+        **by_us(X, within=0.02, why=_STOPS),
     )
 
 
@@ -219,8 +219,8 @@ def psyspin_spins() -> Race:
     return Race(
         "pairs by pseudolikelihood, n = 50, M = 1e4, ±1",
         "psyspin",
-        theirs=lambda: _peer_pairs(generalizedIsing_inference(2, 0.0), X / 2.0) / 4.0,
-        **_by_us(X, within=0.02, why=_STOPS),
+        theirs=lambda: peer_pairs(generalizedIsing_inference(2, 0.0), X / 2.0) / 4.0,
+        **by_us(X, within=0.02, why=_STOPS),
     )
 
 
@@ -235,12 +235,12 @@ def psyspin_ratings() -> Race:
     return Race(
         "pairs by pseudolikelihood, n = 20, M = 5e3, ratings",
         "psyspin",
-        theirs=lambda: _peer_pairs(generalizedBC_inference(5, 0.0), X.astype(float)),
-        **_by_us(X, site="quadratic", within=0.02, why=_STOPS),
+        theirs=lambda: peer_pairs(generalizedBC_inference(5, 0.0), X.astype(float)),
+        **by_us(X, site="quadratic", within=0.02, why=_STOPS),
     )
 
 
-def _peer_pairs(peer: Any, X: np.ndarray) -> np.ndarray:
+def peer_pairs(peer: Any, X: np.ndarray) -> np.ndarray:
     J = peer.fit(X, verbose=False)[0]
     return J[np.triu_indices(len(J), 1)]
 
@@ -251,8 +251,8 @@ def nodewise_dense() -> Race:
     return Race(
         "pairs by pseudolikelihood, n = 100, M = 1e4, ±1",
         "scikit-learn, a column at a time",
-        theirs=lambda: _nodewise(X.astype(float)) / 2.0,  # log odds are twice the field of a spin
-        **_by_us(X, within=0.02, why=_STOPS),
+        theirs=lambda: nodewise(X.astype(float)) / 2.0,  # log odds are twice the field of a spin
+        **by_us(X, within=0.02, why=_STOPS),
     )
 
 
@@ -262,8 +262,8 @@ def nodewise_sparse() -> Race:
     return Race(
         "pairs by pseudolikelihood, n = 40, M = 2e4, sparse 0/1",
         "scikit-learn, a column at a time",
-        theirs=lambda: _nodewise(X.astype(float)),
-        **_by_us(X, within=0.02, why=_STOPS),
+        theirs=lambda: nodewise(X.astype(float)),
+        **by_us(X, within=0.02, why=_STOPS),
     )
 
 
@@ -275,7 +275,7 @@ def _spikes(n: int, M: int) -> np.ndarray:
     return np.asarray(sample(model, M, random_state=1))
 
 
-def _nodewise(X: np.ndarray) -> np.ndarray:
+def nodewise(X: np.ndarray) -> np.ndarray:
     from sklearn.linear_model import LogisticRegression
 
     n = X.shape[1]
@@ -309,7 +309,7 @@ def lbfgs_triplets() -> Race:
 
     what = f"pairs and triplets by pseudolikelihood, n = {n}, M = 2e4, ±1"
     stops = "each stops at its own tolerance"
-    return Race(what, "scipy L-BFGS, same gradient", theirs=theirs, **_by_us(X, order=3, within=0.05, why=stops))
+    return Race(what, "scipy L-BFGS, same gradient", theirs=theirs, **by_us(X, order=3, within=0.05, why=stops))
 
 
 RACES: dict[str, Callable[[], Race]] = {
