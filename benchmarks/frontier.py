@@ -138,7 +138,8 @@ def draw(found: dict[str, dict[str, tuple[float, float]]]) -> None:
         for name, (seconds, error) in ways_of.items():
             colour = "tab:blue" if name in ours else "0.45"
             ax.scatter(seconds, error, marker=markers[name], s=60, color=colour, label=name)
-        ax.set(xscale="log", yscale="log", title=kind, xlabel="processor seconds")
+        top = 1.2 * max(error for _, error in ways_of.values())
+        ax.set(xscale="log", ylim=(0.0, top), title=kind, xlabel="processor seconds")
     axes[0].set_ylabel("relative error of the pairs")
     handles = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels())}
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
