@@ -17,13 +17,15 @@ from joblib import effective_n_jobs
 from numba import config
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from hbm_learn._validation import check_jobs
+
 
 def in_threads(work: Callable[[Any], Any], parts: Iterable[Any], n_jobs: int | None = None) -> list[Any]:
     """[work(part) for part in parts], in ``n_jobs`` threads; None is as many as numba may use.
 
     Matrix products inside keep to their own thread: BLAS threads started by several of ours would fight for the cores.
     """
-    parts = list(parts)
+    parts, n_jobs = list(parts), check_jobs(n_jobs)
     n_threads = config.NUMBA_NUM_THREADS if n_jobs is None else effective_n_jobs(n_jobs)  # type: ignore[attr-defined]
     if len(parts) < 2 or n_threads < 2:
         return [work(part) for part in parts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,86 @@ def check_integer(name: str, value: Any, minimum: int) -> int:
     return int(value)
 
 
+def check_number(
+    name: str, value: Any, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False, what: str = ""
+) -> float:
+    """A finite real number with low ≤ value ≤ high, or a ValueError that names the parameter.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    value : object
+        What was given for it.
+    low, high : float
+        Bounds, themselves allowed.
+    open_low : bool
+        The lower one is not.
+    what : str
+        What to give instead; made of the bounds by default.
+    """
+    good = isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_, complex, np.complexfloating))
+    if good and np.isfinite(value) and low <= value <= high and not (open_low and value == low):
+        return float(value)
+    bounds = [f"{'>' if open_low else '≥'} {low:g}"] if np.isfinite(low) else []
+    bounds += [f"≤ {high:g}"] if np.isfinite(high) else []
+    wanted = what or f"a finite number {' and '.join(bounds)}".strip()
+    raise ValueError(f"{name}={value!r}: give {wanted}.")
+
+
+def check_share(name: str, value: Any, what: str) -> float:
+    """A number strictly between 0 and 1, or a ValueError that names the parameter and says ``what`` to give."""
+    return check_number(name, value, 0.0, np.nextafter(1.0, 0.0), open_low=True, what=what)
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """The number of threads: None, an integer ≥ 1, or a negative one as joblib counts (-1: all cores)."""
+    if n_jobs is None or (isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs != 0):
+        return None if n_jobs is None else int(n_jobs)
+    raise ValueError(f"n_jobs={n_jobs!r}: give a number of threads, -1 for all cores, or None.")
+
+
+def check_verbose(verbose: Any) -> int:
+    """0 or more; booleans are numbers here."""
+    return int(verbose) if isinstance(verbose, (bool, np.bool_)) else check_integer("verbose", verbose, 0)
+
+
+def check_random_state(random_state: Any) -> None:
+    """Refuse what is no source of random numbers, without drawing any from it."""
+    if not isinstance(random_state, (np.random.Generator, np.random.RandomState)):
+        seed_sequence(random_state)
+
+
+def settled_seed(random_state: Any) -> Any:
+    """A seed that gives the same numbers each time it is used, for all parts of one fit.
+
+    An integer is its own. From a Generator or RandomState one is drawn, which advances it; None takes fresh entropy.
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    if isinstance(random_state, (np.random.Generator, np.random.RandomState)):
+        return int.from_bytes(seed_sequence(random_state).generate_state(4).tobytes(), "little")
+    return random_state
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A Generator: the one given, or a new one from whatever ``seed_sequence`` takes."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(seed_sequence(random_state))
+
+
+def check_refinement(options: Mapping[str, Any]) -> None:
+    """Refuse values of tol, max_iter, n_jobs, random_state and verbose that mean nothing; None takes the default."""
+    if options.get("tol") is not None:
+        check_number("tol", options["tol"], 0.0, open_low=True)
+    if options.get("max_iter") is not None:
+        check_integer("max_iter", options["max_iter"], 1)
+    check_jobs(options.get("n_jobs"))
+    check_verbose(options.get("verbose") or 0)
+    check_random_state(options.get("random_state"))
+
+
 def seed_sequence(random_state: Any) -> np.random.SeedSequence:
     """A SeedSequence from None, an integer, a sequence of them, a SeedSequence, a Generator or a RandomState.
 
@@ -51,5 +131,5 @@ def seed_sequence(random_state: Any) -> np.random.SeedSequence:
         return np.random.SeedSequence(random_state)
     except (TypeError, ValueError):
         raise ValueError(
-            f"random_state={random_state!r}: give None, a non-negative integer, or a numpy Generator."
+            f"random_state={random_state!r}: give None, a non-negative integer, or a numpy Generator or RandomState."
         ) from None

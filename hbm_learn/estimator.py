@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_feature_names, _check_n_features
+from sklearn.utils.validation import _get_feature_names
 
 from hbm_learn.assessment import selection
 from hbm_learn.assessment.checks import Seen, judge
@@ -23,6 +23,7 @@ from hbm_learn.data.tables import CompleteRows, complete_rows
 from hbm_learn.fitted import FittedMachine
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.learning import Learning
+from hbm_learn.settings import check_settings
 from hbm_learn.terms import Terms
 
 
@@ -197,6 +198,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         HBM
             Itself, fitted.
         """
+        self._check_arguments(X)
         samples, rows = self._samples(X, sample_weight)
         numbers = None
         if groups is not None:
@@ -227,6 +229,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         HBM
             Itself, fitted to all rows so far.
         """
+        self._check_arguments(X)
         before = getattr(self, "moments_", None)
         if before is not None:
             self._check_features(X)
@@ -271,17 +274,20 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         order: int,
         X: Any,
     ) -> HBM:
-        _check_feature_names(self, X, reset=True)
-        _check_n_features(self, np.empty((1, moments.space.n_features)), reset=True)
-        model = result.model
-        self.model_, self.moments_, self.result_, self._tests, self.trust_ = model, moments, result, tests, trust
-        self.h_, self.d_, self.J_ = model.h, model.d, model.J
-        self.weights_, self.effects_ = model.weights, result.effects
-        self.standard_errors_, self.h_standard_errors_ = result.standard_errors, result.h_standard_errors
-        self.effect_errors_ = result.effect_errors
-        # The look at the start that finds it good enough counts as an iteration.
-        self.alpha_, self.n_iter_, self.converged_ = result.alpha, max(1, result.n_iter), result.converged
-        self.order_, self.origin_, self.evidence_ = order, result.origin, result.evidence
+        """All attributes in one step: an interrupt leaves the previous fit whole, or this one."""
+        model, names = result.model, _get_feature_names(X)
+        fitted = {
+            **{"model_": model, "moments_": moments, "result_": result, "_tests": tests, "trust_": trust},
+            **{"h_": model.h, "d_": model.d, "J_": model.J, "weights_": model.weights, "effects_": result.effects},
+            **{"standard_errors_": result.standard_errors, "h_standard_errors_": result.h_standard_errors},
+            **{"effect_errors_": result.effect_errors, "alpha_": result.alpha, "converged_": result.converged},
+            # The look at the start that finds it good enough counts as an iteration.
+            **{"n_iter_": max(1, result.n_iter), "order_": order, "origin_": result.origin},
+            **{"evidence_": result.evidence, "n_features_in_": moments.space.n_features},
+            **({} if names is None else {"feature_names_in_": names}),
+        }
+        kept = {name: value for name, value in vars(self).items() if name != "feature_names_in_"}
+        self.__dict__ = {**kept, **fitted}
         for note in result.notes:
             warnings.warn(note, UserWarning, stacklevel=4)
         if not result.converged:
@@ -291,6 +297,11 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         return self
 
     # ------------------------------------------------------------------ checks
+
+    def _check_arguments(self, X: Any) -> None:
+        """Parameters, and names that scikit-learn will not have, before any work."""
+        check_settings(self)
+        _get_feature_names(X)
 
     def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> tuple[Samples, CompleteRows]:
         """Checked samples; rows with missing cells are left out, with a warning."""

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
 from hbm_learn import conditionals
+from hbm_learn._validation import check_integer
 from hbm_learn.assessment import intervals, summary
 from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
@@ -31,6 +32,20 @@ def _has_values(estimator: FittedMachine) -> bool:
     return True
 
 
+def require_fitted(estimator: Any, X: Any = None) -> None:
+    """Refuse what is no fitted estimator, and a table X of other width than it was fitted to."""
+    if not isinstance(estimator, FittedMachine):
+        model = ": of a model, there is from_model" if isinstance(estimator, BoltzmannMachine) else ""
+        raise ValueError(f"estimator is of type {type(estimator).__name__}: give a fitted HBM{model}.")
+    check_is_fitted(estimator)
+    shape: tuple[int, ...] = () if X is None else getattr(X, "shape", None) or np.shape(X)
+    if len(shape) == 2 and shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {shape[1]} columns, but the estimator was fitted to {estimator.n_features_in_}: give the table "
+            "that it was fitted to."
+        )
+
+
 class FittedMachine:
     """The methods of an estimator that has ``model_``, ``moments_``, ``result_`` and ``tests_``."""
 
@@ -38,6 +53,7 @@ class FittedMachine:
     moments_: Moments
     result_: InversionResult
     _tests: Tests | PendingTests
+    n_features_in_: int
     fdr: float | None
     random_state: Any
 
@@ -119,7 +135,7 @@ class FittedMachine:
             Of the intervals.
         """
         check_is_fitted(self)
-        return summary.Summary.of(self, most, level)
+        return summary.Summary.of(self, check_integer("most", most, 0), level)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         if not hasattr(self, "model_"):

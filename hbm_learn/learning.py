@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn import inversion
+from hbm_learn._validation import settled_seed
 from hbm_learn.assessment import dependence, nested, predictive, selection
 from hbm_learn.assessment.checked import fit_and_check
 from hbm_learn.assessment.node_data import DistinctRows
@@ -44,6 +45,8 @@ class Learning:
     ----------
     inflation : dict
         {order: g}: so many rows are worth one; empty without groups.
+    seed : int
+        Of all that is random in this fit.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Learning:
         columns: Interactions,
     ):
         self.parameters, self.moments, self.samples = parameters, moments, samples
+        self.seed = settled_seed(parameters.random_state)
         self.inflation: dict[int, float] = {}
         if groups is not None:
             assert samples is not None
@@ -77,7 +81,7 @@ class Learning:
             tol=mine.tol,
             max_iter=mine.max_iter,
             n_jobs=mine.n_jobs,
-            random_state=mine.random_state,
+            random_state=self.seed,
             verbose=mine.verbose,
         )
 
@@ -92,7 +96,7 @@ class Learning:
             Prior(fit.alpha),
             first=fit,
             moments=self.moments,
-            random_state=self.parameters.random_state,
+            random_state=self.seed,
             n_jobs=self.parameters.n_jobs,
             verbose=self.parameters.verbose,
         )
@@ -127,7 +131,7 @@ class Learning:
         if self.samples is None or not model.space.is_finite or self.samples.n_samples < 2:
             return None
         if model.space.enumerable(predictive.MAX_LISTED):
-            return predictive.check_listed(model, self.samples, self.parameters.random_state)
+            return predictive.check_listed(model, self.samples, self.seed)
         if sweep_cost(model) > MAX_SWEEP:
             return None
-        return predictive.check(model, self.samples, self.parameters.random_state, n_jobs=self.parameters.n_jobs)
+        return predictive.check(model, self.samples, self.seed, n_jobs=self.parameters.n_jobs)

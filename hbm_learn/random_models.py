@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from math import comb, factorial
+from math import comb, factorial, prod
 from typing import Any
 
 import numpy as np
 
+from hbm_learn._validation import check_integer, check_number, generator
 from hbm_learn.interactions import Interactions, check_count
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.space import Nominal, Space
@@ -32,10 +33,13 @@ def make_takahashi(
         Number of variables.
     alphabet : values, Interval, "real", or one for each variable
         What the variables are.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Seed of what is drawn.
     """
-    rng = np.random.default_rng(random_state)
+    check_integer("n", n, 1)
+    _check_sizes(sigma=sigma)
+    check_number("j3", j3)
+    rng = generator(random_state)
     interactions = Interactions.upto(3 if j3 else 2, n)
     weights = np.full(len(interactions), float(j3))
     pairs = interactions.slice(2)
@@ -59,9 +63,11 @@ def make_sk(
         Standard deviation of the fields.
     alphabet : values, Interval, "real", or one for each variable
         What the variables are.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Seed of what is drawn.
     """
+    check_integer("n", n, 1)
+    _check_sizes(beta=beta)
     return make_random(n, {2: beta / np.sqrt(n)}, h_std, alphabet, random_state)
 
 
@@ -82,9 +88,12 @@ def make_pspin(
         Standard deviation of the fields.
     alphabet : values, Interval, "real", or one for each variable
         What the variables are.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Seed of what is drawn.
     """
+    check_integer("n", n, 1)
+    check_integer("p", p, 2)
+    _check_sizes(J=J)
     return make_random(n, {p: J * np.sqrt(factorial(p) / (2.0 * n ** (p - 1)))}, h_std, alphabet, random_state)
 
 
@@ -108,12 +117,16 @@ def make_random(
         Standard deviation of the fields.
     alphabet : values, Interval, "real", or one for each variable
         What the variables are.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Seed of what is drawn.
     d : float
         Anisotropy of every variable.
     """
-    rng = np.random.default_rng(random_state)
+    check_integer("n", n, 1)
+    _check_orders("stds", stds, n)
+    _check_sizes(h_std=h_std, **{f"stds[{k}]": std for k, std in stds.items()})
+    check_number("d", d)
+    rng = generator(random_state)
     check_count({k: comb(n, k) for k in stds}, n)
     everything = Interactions.upto(max(stds), n)
     interactions = Interactions.from_blocks([everything.block(k) for k in sorted(stds)], n)
@@ -148,12 +161,16 @@ def make_planted(
         If positive, every pair also has an SK coupling of standard deviation β/√n as a background.
     alphabet : values, Interval, "real", or one for each variable
         What the variables are.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Seed of what is drawn.
     d : float
         Anisotropy of every variable.
     """
-    rng = np.random.default_rng(random_state)
+    check_integer("n", n, 1)
+    _check_planted(n, counts, strength)
+    _check_sizes(h_std=h_std, beta=beta)
+    check_number("d", d)
+    rng = generator(random_state)
     h = rng.normal(0.0, h_std, n) if h_std else np.zeros(n)
     couplings: dict[tuple[int, ...], float] = {}
     if beta:
@@ -163,6 +180,34 @@ def make_planted(
         for mu in _random_sets(n, k, count, rng):
             couplings[mu] = couplings.get(mu, 0.0) + float(rng.choice([-1, 1]) * rng.uniform(*strength))
     return BoltzmannMachine(h, couplings, d, alphabet)
+
+
+def _check_sizes(**given: Any) -> None:
+    """Refuse what is no standard deviation or strength: a finite number ≥ 0."""
+    for name, value in given.items():
+        check_number(name, value, 0.0)
+
+
+def _check_orders(name: str, given: Any, n: int) -> None:
+    """Refuse what is no dict whose keys are orders that n variables have."""
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(f"{name}={given!r}: give a dict with an entry for each order, such as {{2: 0.1}}.")
+    for k in given:
+        check_integer(f"an order in {name}", k, 2)
+        if k > n:
+            raise ValueError(f"{name} has the order {k}, but there are {n} variables: raise n, or leave it out.")
+
+
+def _check_planted(n: int, counts: Any, strength: Any) -> None:
+    """Refuse counts that are no numbers of interactions, and what is no range of strengths."""
+    if not isinstance(counts, Mapping):
+        raise ValueError(f"counts={counts!r}: give a dict {{order: number of interactions}}, such as {{2: 10}}.")
+    for k, count in counts.items():
+        check_integer("an order in counts", k, 2)
+        check_integer(f"counts[{k}]", count, 0)
+    if not isinstance(strength, Sequence) or isinstance(strength, str) or len(strength) != 2:
+        raise ValueError(f"strength={strength!r}: give the least and the largest strength, such as (0.1, 0.3).")
+    check_number("strength[1]", strength[1], check_number("strength[0]", strength[0]))
 
 
 def _random_sets(n: int, k: int, count: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
@@ -197,16 +242,23 @@ def make_mixed(
         {order: number of interactions}.
     strength : (float, float)
         Range of the root mean square of J Π u over all states.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Seed of what is drawn.
     powers : int
         Each numeric member takes a random power up to this, and at most its number of values less one.
     h_std : float
         Standard deviation of the own weights of each variable.
     """
-    rng = np.random.default_rng(random_state)
+    if not isinstance(alphabets, Sequence) or isinstance(alphabets, str) or not alphabets:
+        raise ValueError(f"alphabets={alphabets!r}: give a list with the values of each variable.")
+    _check_planted(len(alphabets), counts, strength)
+    _check_sizes(h_std=h_std)
+    check_integer("powers", powers, 1)
+    rng = generator(random_state)
     n = len(alphabets)
     space = Space.of(list(alphabets), n, powers)
+    if not space.is_finite:
+        raise ValueError(f"alphabets={alphabets!r}: give each variable values that can be listed, or Nominal labels.")
     gauge = space.standard([np.full(q, 1.0 / q) for q in space.sizes])
     own = [
         h_std * rng.normal(size=q) if a.is_nominal else h_std * rng.normal() * phi[:, 0] for a, q, phi in _sites(gauge)
@@ -246,10 +298,13 @@ def make_potts(n: int, q: int, beta: float = 1.0, random_state: Any = None) -> B
         Labels of each.
     beta : float
         β, the strength of the couplings.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Seed of what is drawn.
     """
-    rng = np.random.default_rng(random_state)
+    check_integer("n", n, 1)
+    check_integer("q", q, 2)
+    _check_sizes(beta=beta)
+    rng = generator(random_state)
     space = Space.of(Nominal(*range(q)), n)
     columns = all_terms(2, space)
     weights = rng.normal(0.0, beta / np.sqrt(n) / (q - 1), len(columns))
@@ -281,10 +336,18 @@ def make_lattice(
         Whether opposite sides meet.
     alphabet : values, Interval, "real", or one for each variable
         What the variables are.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Seed of what is drawn.
     """
-    rng = np.random.default_rng(random_state)
+    if not isinstance(shape, Sequence) or isinstance(shape, str) or not shape:
+        raise ValueError(f"shape={shape!r}: give the length of each side, such as (4, 4).")
+    for axis, length in enumerate(shape):
+        check_integer(f"shape[{axis}]", length, 1)
+    check_count({2: len(shape) * prod(shape)}, prod(shape))
+    check_number("J", J)
+    check_number("negative", negative, 0.0, 1.0, what="the probability of a minus sign, between 0 and 1")
+    _check_sizes(h_std=h_std)
+    rng = generator(random_state)
     index = np.arange(int(np.prod(shape))).reshape(shape)
     edges: set[tuple[int, int]] = set()
     for site in product(*map(range, shape)):
@@ -323,6 +386,12 @@ def make_curie_weiss(
     d : float
         Anisotropy of every variable.
     """
+    check_integer("n", n, 1)
+    _check_orders("strengths", strengths, n)
+    for k, strength in strengths.items():
+        check_number(f"strengths[{k}]", strength)
+    check_number("h", h)
+    check_number("d", d)
     check_count({k: comb(n, k) for k in strengths}, n)
     everything = Interactions.upto(max(strengths), n)
     interactions = Interactions.from_blocks([everything.block(k) for k in sorted(strengths)], n)

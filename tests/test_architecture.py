@@ -22,7 +22,7 @@ LAYERS = [
     ["inference"],
     ["inversion", "completions"],
     ["conditionals", "assessment"],
-    ["fitted", "learning"],
+    ["fitted", "learning", "settings"],
     ["estimator"],
     ["plots"],
     ["report"],

@@ -9,14 +9,18 @@ and so on for any number of factors, repeated ones included. Sums are packed as 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import config, types
 from numba.extending import intrinsic
+
+from hbm_learn._kernels.compiled import njit
 
 
 @intrinsic
-def popcount(typing_context, word):
+def _popcount(typing_context, word):
     """Number of bits set; the LLVM intrinsic, so that a loop of it becomes vector instructions."""
 
     def generate(context, builder, signature, args):
@@ -24,6 +28,14 @@ def popcount(typing_context, word):
         return builder.call(function, args)
 
     return types.uint64(types.uint64), generate
+
+
+def _count_bits(word):
+    """The same in Python, for NUMBA_DISABLE_JIT=1."""
+    return np.uint64(int(word).bit_count())
+
+
+popcount: Any = _count_bits if config.DISABLE_JIT else _popcount  # type: ignore[attr-defined]
 
 
 @njit(cache=True, nogil=True)
@@ -99,7 +111,7 @@ def _common(a, b):
     """Bits set in both a and b."""
     total = np.uint64(0)
     for w in range(len(a)):
-        total += popcount(a[w] & b[w])  # type: ignore[call-arg]
+        total += popcount(a[w] & b[w])
     return np.int64(total)
 
 
@@ -109,7 +121,7 @@ def _signed(nonzero, negative, others_nonzero, others_negative):
     both, minus = np.uint64(0), np.uint64(0)
     for w in range(len(nonzero)):
         word = nonzero[w] & others_nonzero[w]
-        both += popcount(word)  # type: ignore[call-arg]
+        both += popcount(word)
         minus += popcount(word & (negative[w] ^ others_negative[w]))
     return np.int64(both) - 2 * np.int64(minus)
 

@@ -6,7 +6,8 @@ Codes beyond the width of a table (255 stands for a missing entry) are passed ov
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from hbm_learn._kernels.compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from hbm_learn._kernels.compiled import njit
 
 # ---------------------------------------------------------------------- linear maps
 

@@ -7,8 +7,8 @@ lexicographic order; an array over them is "flat over triples".
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from hbm_learn._kernels.compiled import njit
 from hbm_learn._kernels.polynomial import product_without
 
 

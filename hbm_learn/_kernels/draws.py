@@ -15,7 +15,8 @@ from __future__ import annotations
 from math import log, log1p, pi, sqrt
 
 import numpy as np
-from numba import njit
+
+from hbm_learn._kernels.compiled import njit
 
 # exp(r) on |r| ≤ ln 2 / 2 by its Taylor polynomial of degree 11: relative error below 1e-14.
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11 = (float(1.0 / np.prod(np.arange(1.0, k + 1))) for k in range(2, 12))

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from hbm_learn._kernels.compiled import njit
 from hbm_learn._kernels.draws import draw_binary, draw_finite, draw_interval, uniform
 
 BINARY, FINITE, INTERVAL = 0, 1, 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from hbm_learn._kernels.compiled import njit
 
 # Components with less weight than this have no part in a quantile that is asked for.
 _LEAST = 1e-10

@@ -7,7 +7,8 @@ interactions, with |μ|ᵏ⁺¹ multiplications for a k-th derivative.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from hbm_learn._kernels.compiled import njit
 
 
 @njit(cache=True, inline="always")

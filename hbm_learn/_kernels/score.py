@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from hbm_learn._kernels.compiled import njit
 
 # Rows with |t φ| below this enter K(t) through their cumulants up to the fourth; the rest of the series is below 1e-4
 # of its first term there.

@@ -12,7 +12,8 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from hbm_learn._kernels.compiled import njit
 
 
 def packed_size(n: int, order: int) -> int:

@@ -9,7 +9,8 @@ contiguous are given by their bounds, because loops over strided views are not v
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from hbm_learn._kernels.compiled import njit
 
 # Elements of a strip of rows that stays in the L1 cache while every output of it is formed.
 _CHUNK = 512

@@ -7,7 +7,7 @@ Exponentials come in as arrays: NumPy's are vectorised, those inside a loop are 
 
 from __future__ import annotations
 
-from numba import njit
+from hbm_learn._kernels.compiled import njit
 
 _SUMS = {"reassoc", "contract", "nsz"}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
+from hbm_learn._validation import check_share
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.inversion.shrinkage.marginals import Marginals
 
@@ -50,8 +51,7 @@ def _single(result: InversionResult, by_columns: np.ndarray, otherwise: np.ndarr
 def _intervals(
     centre: np.ndarray, errors: np.ndarray, result: InversionResult, marginals: Marginals | None, level: float
 ) -> np.ndarray:
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level={level!r}: give a probability between 0 and 1, such as 0.95.")
+    check_share("level", level, "a probability between 0 and 1, such as 0.95")
     half = stats.norm.ppf(0.5 + 0.5 * level) * errors
     out = centre[:, None] + np.array([-1.0, 1.0]) * half[:, None]
     if marginals is not None:

@@ -16,6 +16,7 @@ from math import ceil
 import numpy as np
 from scipy import stats
 
+from hbm_learn._validation import check_share
 from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node, fit_nodes
 from hbm_learn.assessment.saddlepoint import deviates, p_values
@@ -65,8 +66,7 @@ def select(
     inflation : {order: g} or None
         So many rows are worth one: statistics of an order are divided by it.
     """
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"fdr={level!r}: give a false-discovery rate between 0 and 1, such as 0.05.")
+    check_share("fdr", level, "a false-discovery rate between 0 and 1, such as 0.05")
     search = _Search(NodeData(samples, site, n_jobs), considered, inflation)
     orders = considered.keys.orders
     higher = [k for k in orders if k > 2]

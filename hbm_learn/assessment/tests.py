@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special, stats
 
+from hbm_learn._validation import check_share
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.terms import Terms, closure
@@ -89,8 +90,7 @@ class Tests:
 
     def passing(self, level: float) -> np.ndarray:
         """(p,) whether q ≤ level."""
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"fdr={level!r}: give a false-discovery rate between 0 and 1, such as 0.05.")
+        check_share("fdr", level, "a false-discovery rate between 0 and 1, such as 0.05")
         return self.q_values <= level
 
     def select(self, level: float) -> Interactions:

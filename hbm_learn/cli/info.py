@@ -18,6 +18,7 @@ from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows
 from hbm_learn.inversion import choose_refinement
 from hbm_learn.io import models, tables
+from hbm_learn.io.archives import Archive
 from hbm_learn.names import default_names, interaction_name, short_names, shorten
 from hbm_learn.report import words
 from hbm_learn.report.columns import ColumnFacts, column_facts
@@ -34,7 +35,7 @@ def info(args: Namespace) -> None:
 
 def _is_model(path: str) -> bool:
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        with Archive(path, models.MAX_TEXT) as archive:
             return models.is_model(archive)
     except FileNotFoundError:
         raise

@@ -16,7 +16,7 @@ def expects(what: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]
         def converted(text: str) -> Any:
             try:
                 return convert(text)
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, OverflowError) as error:
                 raise argparse.ArgumentTypeError(f"{text!r}: give {what}") from error
 
         return converted

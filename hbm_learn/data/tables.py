@@ -10,6 +10,9 @@ from sklearn.utils import _safe_indexing
 
 from hbm_learn.data.coding import is_missing
 
+# Sums of weights outside of these are a mistake of units, and would end in overflow or in no information at all.
+_LEAST_TOTAL, _LARGEST_TOTAL = 1e-9, 1e18
+
 
 def is_blocks(X: Any) -> bool:
     """Whether X is a list of tables, to be read one after another."""
@@ -29,19 +32,36 @@ def as_frame(X: Any) -> Any:
 
 
 def as_array(X: Any) -> Any:
-    """X, or the array of a list: of objects if it holds text, which numpy would make of the numbers beside it."""
+    """X, or the array of a list: of objects if it holds text, which numpy would make of the numbers beside it.
+
+    What a masked array masks is missing.
+    """
+    if isinstance(X, np.ma.MaskedArray):
+        return _unmasked(X)
     if not isinstance(X, (list, tuple)):
         return X
     array = np.asarray(X)
     return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array
 
 
+def _unmasked(X: Any) -> np.ndarray:
+    """The array of a masked one: NaN in place of masked numbers, None of anything else."""
+    masked = np.ma.getmaskarray(X)
+    if not masked.any():
+        return np.asarray(X.data)
+    if X.dtype.kind in "biuf":
+        wide = X.data.astype(np.result_type(X.dtype, np.float32) if X.dtype.kind != "b" else np.float64)
+        return np.where(masked, wide.dtype.type(np.nan), wide)
+    return np.where(masked, np.array(None, dtype=object), X.data.astype(object))
+
+
 def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray:
     """(M,) float64 weights: finite, not negative, not all zero."""
     try:
-        weights = np.array(sample_weight, dtype=np.float64)
+        given = np.asarray(sample_weight)
+        weights = np.array(given if given.dtype.kind != "c" else "complex", dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("sample_weight must be a vector of real numbers.") from None
+        raise ValueError("sample_weight must be a vector of real numbers, one for each row of X.") from None
     if weights.shape != (n_samples,):
         raise ValueError(f"sample_weight has shape {weights.shape}; expected ({n_samples},), one for each row of X.")
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
@@ -49,6 +69,12 @@ def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray:
         raise ValueError(f"sample_weight[{bad[0]}] = {weights[bad[0]]}: weights must be finite and not negative.")
     if not weights.any():
         raise ValueError("sample_weight is zero for every row: at least one weight must be positive.")
+    total = float(weights.sum())
+    if not _LEAST_TOTAL <= total <= _LARGEST_TOTAL:
+        raise ValueError(
+            f"sample_weight sums to {total:g}, which is the number of rows that a fit goes by: scale the weights so "
+            f"that it lies between {_LEAST_TOTAL:g} and {_LARGEST_TOTAL:g}."
+        )
     weights.setflags(write=False)
     return weights
 

@@ -17,6 +17,7 @@ from hbm_learn.data.coding import BOOLEAN, as_labels, column_index
 from hbm_learn.data.reading import Table
 from hbm_learn.data.scan import ColumnEncoder, Encoder, Scan, refuse
 from hbm_learn.space import MAX_VALUES, Alphabet, Nominal
+from hbm_learn.space.alphabet import LARGEST
 from hbm_learn.space.space import each_alphabet
 
 # More distinct numbers than this are not taken for a finite alphabet unless one is given.
@@ -111,7 +112,10 @@ def find_values(table: Table, given: list[Alphabet | None], labels: Sequence[boo
         values = tuple(table.value(x, j) for x in scan.letters[k])  # type: ignore[union-attr]
         key = (nominal[j], *values)
         if key not in shared:
-            shared[key] = Alphabet(Nominal(*values) if nominal[j] else values)
+            try:
+                shared[key] = Alphabet(Nominal(*values) if nominal[j] else values)
+            except ValueError as error:
+                raise ValueError(f"{table.column(j)}: {error}") from error
         alphabets[j] = shared[key]
     _warn_of_missing_codes(table, [(int(listed[k]), scan.letters[k]) for k in free if not nominal[listed[k]]])
     if len(listed) < n:
@@ -167,6 +171,12 @@ def _check_continuous(table: Table, alphabets: Sequence[Alphabet | None], allow_
         if rows.dtype.kind == "f" or np.isfinite(low).any():
             unknown = ~((rows >= low) & (rows <= high) & np.isfinite(rows))
             refuse(table, lo, rows, unknown, columns, allow_nan, alphabets)
+        large = np.flatnonzero((np.abs(rows) > LARGEST).any(axis=0))
+        if large.size:
+            raise ValueError(
+                f"{table.column(int(columns[large[0]]))} has numbers beyond {LARGEST:g}, whose products leave the "
+                "range of floats: write it in other units."
+            )
 
 
 # ---------------------------------------------------------------------- columns that will not do

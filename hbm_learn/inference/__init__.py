@@ -17,7 +17,7 @@ from hbm_learn.inference.naive import naive, susp
 from hbm_learn.inference.odc import odc
 from hbm_learn.inference.result import InferenceResult
 from hbm_learn.inference.tap import tap
-from hbm_learn.model import BoltzmannMachine
+from hbm_learn.model import BoltzmannMachine, require_model
 
 METHODS: dict[str, Callable[..., InferenceResult]] = {
     "auto": auto,
@@ -59,6 +59,7 @@ def infer(model: BoltzmannMachine, method: str = "dc", **options: Any) -> Infere
     >>> infer(model, "exact").m.round(3).tolist()
     [0.1, 0.031, -0.225]
     """
+    require_model(model)
     function = choose("method", method, METHODS)
     check_options("method", method, function, options)
     return function(model, **options)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hbm_learn._validation import check_integer, check_number
+
 SOLVERS = ("path", "damped")
 
 
@@ -59,15 +61,11 @@ def check_solver_options(tol: float, max_evaluations: int, solver: str, damping:
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not known; choose one of {', '.join(map(repr, SOLVERS))}.")
     check_tolerance(tol, max_evaluations)
-    if not 0.0 <= damping < 1.0:
-        raise ValueError(f"damping={damping}: the weight of the old iterate lies in [0, 1).")
-    if max_iter < 1:
-        raise ValueError(f"max_iter={max_iter}: give at least 1.")
+    check_number("damping", damping, 0.0, np.nextafter(1.0, 0.0), what="the weight of the old iterate, in [0, 1)")
+    check_integer("max_iter", max_iter, 1)
 
 
 def check_tolerance(tol: float, max_evaluations: int) -> None:
     """ValueError that names the option."""
-    if not tol > 0.0:
-        raise ValueError(f"tol={tol}: give a positive bound on the residual of the equations.")
-    if max_evaluations < 1:
-        raise ValueError(f"max_evaluations={max_evaluations}: give at least 1.")
+    check_number("tol", tol, 0.0, open_low=True, what="a positive bound on the residual of the equations")
+    check_integer("max_evaluations", max_evaluations, 1)

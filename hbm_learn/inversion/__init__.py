@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hbm_learn._threads import blas_for
-from hbm_learn._validation import check_options, choose
+from hbm_learn._validation import check_number, check_options, check_refinement, choose, settled_seed
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import diagonal
@@ -201,8 +201,8 @@ def fit(
     **options
         tol, max_iter, random_state, verbose of the refinement; None takes its own default.
     """
-    if not 0.0 <= l1_ratio <= 1.0:
-        raise ValueError(f"l1_ratio={l1_ratio!r}: give the share of the ℓ1 penalty, between 0 and 1.")
+    check_number("l1_ratio", l1_ratio, 0.0, 1.0, what="the share of the ℓ1 penalty, between 0 and 1")
+    check_refinement({"n_jobs": n_jobs, **options})
     start = diagonal.invert(moments, columns, alpha, site)
     name = choose_refinement(refine, moments.space, len(columns), samples is not None)
     if name is None:
@@ -211,6 +211,7 @@ def fit(
     consumes, prepare = METHODS[name]
     method = prepare(moments if consumes == "moments" else samples, parameters, n_jobs)
     given = {key: value for key, value in options.items() if value is not None}
+    given["random_state"] = settled_seed(options.get("random_state"))
     if name == "likelihood" and samples is not None and not moments.space.enumerable(MAX_LIKELIHOOD_STATES):
         from hbm_learn.inversion.likelihood.walkers import data_rows
 

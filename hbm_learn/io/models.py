@@ -14,8 +14,6 @@ Version 1, of variables that share one numeric alphabet, is read as well.
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
@@ -23,11 +21,19 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.interactions import Interactions
+from hbm_learn.io.archives import DAMAGED, Archive
 from hbm_learn.io.replacing import replacing
 from hbm_learn.space import Alphabet, Interval, Nominal, Space
 
 FORMAT = "hbm_learn.BoltzmannMachine"
 VERSION = 2
+# What a file may hold; anything else in it is left unread. Text is short, numbers take what interactions may.
+TEXTS = ("format", "kind", "dtype", "value", "value_type", "feature_names", "alphabet_kind")
+NUMBERS = (
+    *("version", "value_ptr", "alphabet", "alphabet_values", "n_functions", "functions"),
+    *("h", "d", "has_site", "site", "members", "indptr", "weights"),
+)
+MAX_TEXT, MAX_NUMBERS = 2**28, 2**32
 # What a value may be, and how it is read from text; bool before int, as True is an int.
 LABELS: dict[str, tuple[type, Callable[[str], Any]]] = {
     "bool": (bool, lambda text: text == "True"),
@@ -100,36 +106,31 @@ def is_model(archive: Any) -> bool:
 
 def load_feature_names(path: str | PathLike[str]) -> list[str] | None:
     """The names saved with a model that ``load`` could read, or None."""
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+    with Archive(path, MAX_TEXT) as archive:
         return [str(name) for name in archive["feature_names"]] if "feature_names" in archive.files else None
 
 
 def load(path: str | PathLike[str], cls: Any) -> Any:
     """The model, of class BoltzmannMachine, that ``save`` wrote; ValueError for any other file."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            if isinstance(archive, np.ndarray) or str(archive["format"]) != FORMAT:
-                raise KeyError("format")
+        with Archive(path, MAX_TEXT) as archive:
+            if not is_model(archive):
+                raise ValueError("it lacks the format of one")
             version = int(archive["version"])
-            data = {name: archive[name] for name in archive.files}
+            data = {name: archive[name] for name in archive.files if name in TEXTS}
+            archive.limit = MAX_NUMBERS
+            data |= {name: archive[name] for name in archive.files if name in NUMBERS}
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
-    except (
-        OSError,
-        KeyError,
-        ValueError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-        AttributeError,
-        TypeError,
-    ) as error:
+    except DAMAGED as error:
         raise ValueError(f"{path} is damaged, or not a model saved by hbm_learn ({error}).") from error
     if version > VERSION:
         raise ValueError(f"{path} has format version {version}; this hbm_learn reads up to {VERSION}: upgrade it.")
     try:
         return _build(_from_version_1(data) if version == 1 else data, cls)
-    except (KeyError, ValueError, IndexError, TypeError) as error:
+    except KeyError as error:
+        raise ValueError(f"{path} is damaged: it lacks {error}.") from error
+    except (ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
@@ -190,6 +191,8 @@ def _space(data: dict[str, np.ndarray]) -> Space:
 def _alphabet(kind: str, values: list[Any], dtype: str) -> Alphabet:
     if kind == "nominal":
         return Alphabet(Nominal(*values))
+    if kind == "finite" and np.dtype(dtype).kind not in "iuf":
+        raise ValueError(f"its values are of the type {dtype!r}, which is none of numbers.")
     if kind == "finite":
         return Alphabet(np.array(values, dtype=dtype))
     if kind == "interval":

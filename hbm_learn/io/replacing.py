@@ -14,6 +14,8 @@ from pathlib import Path
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to within the block; what was written takes the place of ``path`` if nothing was raised.
 
+    It is on the disk before it does: neither a full disk nor a process that is killed, nor a machine, leaves a part of
+    a file under the name, or loses the old one. A process that was killed may leave the temporary file, hidden.
     The temporary name ends as ``path`` does, as some writers go by that. A pipe or a device is written to directly.
     """
     target = Path(os.path.realpath(path))
@@ -29,6 +31,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         if target.exists():
             shutil.copymode(target, temporary)
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
         os.replace(temporary, target)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(temporary)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the user knows
     finally:
         temporary.unlink(missing_ok=True)

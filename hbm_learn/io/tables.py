@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import struct
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ import numpy as np
 
 from hbm_learn.io import labelled
 from hbm_learn.io import models as _storage
+from hbm_learn.io.archives import DAMAGED, Archive
 from hbm_learn.io.replacing import replacing
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 WRITTEN = ".csv, .tsv, .parquet, .npy or .npz"
 # What readers raise on a file that is not what its name says.
-DAMAGED = (OSError, ValueError, EOFError, LookupError, AttributeError, TypeError, struct.error, zipfile.BadZipFile)
+UNREADABLE = (*DAMAGED, LookupError, struct.error)
 FORMATS = ".csv, .tsv, .parquet, .npy, .npz, .xlsx, .sav or .dta"
 
 
@@ -46,7 +46,7 @@ def read(path: str | Path, na: Sequence[str | float] | None = None) -> Any:
             table.columns = _unique([str(name).strip() for name in table.columns])
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: it is not UTF-8 text ({error.reason}): save it as UTF-8.") from error
-    except DAMAGED as error:
+    except UNREADABLE as error:
         raise ValueError(f"{path}: {_one_line(error)}") from error
     if table.ndim != 2 or 0 in table.shape:
         raise ValueError(f"{path}: a table of rows and columns is needed, and this has shape {table.shape}.")
@@ -221,7 +221,7 @@ def _read_excel(path: Path) -> Any:
 def _read_numpy(path: Path) -> Any:
     if path.suffix.lower() == ".npy":
         return np.load(path, allow_pickle=False, mmap_mode="r")
-    with np.load(path, allow_pickle=False) as archive:
+    with Archive(path) as archive:
         if _storage.is_model(archive):
             raise ValueError("this is a model, not a table of samples.")
         arrays = [name for name in archive.files if name != "feature_names"]

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.model import BoltzmannMachine
+from hbm_learn._validation import check_integer
+from hbm_learn.fitted import require_fitted
+from hbm_learn.model import BoltzmannMachine, require_model
 from hbm_learn.names import given_names
 from hbm_learn.plots import _style
 from hbm_learn.sampling import sample
@@ -57,6 +59,7 @@ class ChainsDisplay:
         **options : dict
             Of :meth:`from_model`.
         """
+        require_fitted(estimator)
         return cls.from_model(estimator.model_, feature_names=given_names(estimator), ax=ax, **options)
 
     @classmethod
@@ -93,6 +96,9 @@ class ChainsDisplay:
         ax : matplotlib Axes, two of them, or None
             Where to draw, or the place to divide; a new figure by default.
         """
+        require_model(model)
+        check_integer("n_draws", n_draws, 4)
+        check_integer("n_chains", n_chains, 1)
         X = sample(model, n_draws * n_chains, random_state=random_state, n_chains=n_chains, thin=thin, burn_in=burn_in)
         return cls.from_predictions(X, model, n_chains=n_chains, feature_names=feature_names, ax=ax)
 
@@ -123,7 +129,8 @@ class ChainsDisplay:
         ax : matplotlib Axes, two of them, or None
             Where to draw, or the place to divide; a new figure by default.
         """
-        n_draws = len(X) // n_chains
+        require_model(model)
+        n_draws = len(X) // check_integer("n_chains", n_chains, 1)
         if n_draws < 4:
             raise ValueError(f"{len(X)} rows of {n_chains} chains are {n_draws} draws of each: at least 4 are needed.")
         X = np.asarray(X)[: n_draws * n_chains]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from hbm_learn._validation import choose
-from hbm_learn.model import BoltzmannMachine, couplings
+from hbm_learn.fitted import require_fitted
+from hbm_learn.model import BoltzmannMachine, couplings, require_model
 from hbm_learn.names import given_names
 from hbm_learn.plots import _style
 from hbm_learn.terms import Terms
@@ -72,6 +73,7 @@ class CouplingMatrixDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        require_fitted(estimator)
         result = estimator.result_
         numbers, label = choose(
             "values",
@@ -101,6 +103,7 @@ class CouplingMatrixDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        require_model(model)
         J, unsigned = pair_matrix(model.terms, model.column_weights)
         return cls(J, feature_names=feature_names, unsigned=unsigned).plot(ax, **options)
 

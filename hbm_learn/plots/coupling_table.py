@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn.fitted import require_fitted
 from hbm_learn.interactions import positions_of, resolve_members
-from hbm_learn.model import BoltzmannMachine
+from hbm_learn.model import BoltzmannMachine, require_model
 from hbm_learn.names import default_names, given_names, interaction_name, shorten, value_name
 from hbm_learn.plots import _style
 
@@ -99,6 +100,7 @@ class CouplingTableDisplay:
     def __init__(
         self, model: BoltzmannMachine, interaction: Sequence[Any], *, feature_names: Sequence[str] | None = None
     ):
+        require_model(model)
         n = model.n_features
         names = default_names(n) if feature_names is None else [str(name) for name in feature_names]
         if len(names) != n:
@@ -135,6 +137,7 @@ class CouplingTableDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        require_fitted(estimator)
         return cls(estimator.model_, interaction, feature_names=given_names(estimator)).plot(ax, **options)
 
     @classmethod

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.model import BoltzmannMachine
+from hbm_learn.fitted import require_fitted
+from hbm_learn.model import BoltzmannMachine, require_model
 from hbm_learn.names import given_names
 from hbm_learn.plots import _style
 
@@ -104,6 +105,7 @@ class HypergraphDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        require_fitted(estimator)
         q, terms = estimator.tests_.q_values, estimator.result_.terms
         kept = np.arange(len(q)) if max_q is None else np.flatnonzero(q <= max_q)
         display = cls(
@@ -141,6 +143,7 @@ class HypergraphDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        require_model(model)
         unsigned = model.terms.df > 1
         tuples, weights, names = model.interactions, model.weights, feature_names
         display = cls(tuples, weights, model.n_features, feature_names=names, unsigned=unsigned, top=top)

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn._validation import generator
 from hbm_learn.data.moments import Moments
+from hbm_learn.fitted import require_fitted
 from hbm_learn.plots import _style
 from hbm_learn.sampling import sample
 from hbm_learn.space import Space
@@ -89,6 +91,7 @@ class MomentsDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        require_fitted(estimator)
         space = estimator.model_.space
         exact = space.is_real or space.enumerable(EXACT_STATES)
         n_samples = n_samples or (EXACT_DRAWS if exact else CHAIN_DRAWS)
@@ -117,10 +120,12 @@ class MomentsDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        if not isinstance(moments, Moments):
+            raise ValueError(f"moments is of type {type(moments).__name__}: give Moments, such as est.moments_.")
         codes = moments.space.encode(X)
         mixed = moments.space.is_finite and not moments.space.is_uniform
         seen = moments.standard if mixed else moments
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state)
         parts = []
         for k in range(1, min(max(moments.order, 2), 3) + 1):
             if k == 1 and mixed:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn.fitted import require_fitted
 from hbm_learn.inference import InferenceResult, infer
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.plots import _style
@@ -47,6 +48,7 @@ class PathDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        require_fitted(estimator)
         return cls.from_model(estimator.model_, method=method, ax=ax, **options)
 
     @classmethod
@@ -79,6 +81,8 @@ class PathDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        if not isinstance(result, InferenceResult):
+            raise ValueError(f"result is of type {type(result).__name__}: give what infer(model) returns.")
         if result.path is None:
             raise ValueError(f'the result of method {result.method!r} has no path: use "dc" with solver "path".')
         return cls(result.path).plot(ax, **options)

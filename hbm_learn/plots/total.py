@@ -12,6 +12,7 @@ from hbm_learn.assessment import predictive
 from hbm_learn.assessment.predictive import PredictiveCheck
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows
+from hbm_learn.fitted import require_fitted
 from hbm_learn.learning import MAX_SWEEP
 from hbm_learn.plots import _style
 from hbm_learn.sampling.chains import sweep_cost
@@ -79,6 +80,7 @@ class TotalDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        require_fitted(estimator, X)
         model, rows = estimator.model_, complete_rows(X, sample_weight)
         samples, space = Samples.check(rows.X, sample_weight=rows.sample_weight, space=model.space), model.space
         if space.is_real:
@@ -106,6 +108,8 @@ class TotalDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        if not isinstance(check, PredictiveCheck):
+            raise ValueError(f"check is of type {type(check).__name__}: give a PredictiveCheck, or use from_estimator.")
         found = cls(check.edges, check.data_histogram, check.model_histogram, check.n_data, check.ess)
         return found.plot(ax, **options)
 

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from hbm_learn._validation import choose
 from hbm_learn.assessment.selection import closed_form
 from hbm_learn.assessment.tests import Tests
+from hbm_learn.fitted import require_fitted
 from hbm_learn.interactions import Interactions
 from hbm_learn.names import given_names, interaction_name
 from hbm_learn.plots import _style
@@ -103,6 +104,7 @@ class VolcanoDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        require_fitted(estimator)
         choose("x", x, _AXES)
         result, tests = estimator.result_, estimator.tests_
         terms, mine = result.terms, _columns(result, tests, tests.q_values, x)

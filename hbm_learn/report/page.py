@@ -19,7 +19,9 @@ import numpy as np
 
 import hbm_learn
 from hbm_learn import plots
+from hbm_learn._validation import check_share
 from hbm_learn.estimator import HBM
+from hbm_learn.fitted import require_fitted
 from hbm_learn.io.replacing import replacing
 from hbm_learn.report import tables, words
 from hbm_learn.report.data import data
@@ -80,6 +82,8 @@ def html(
     progress : callable
         Called with the name of each step.
     """
+    require_fitted(estimator, X)
+    check_share("level", level, "a probability between 0 and 1, such as 0.95")
     progress("comparing moments")
     moments = plots.MomentsDisplay.from_estimator(estimator)
     progress("drawing")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hbm_learn._validation import check_options, choose
-from hbm_learn.model import BoltzmannMachine
+from hbm_learn.model import BoltzmannMachine, require_model
 from hbm_learn.sampling.exact import exact
 from hbm_learn.sampling.gibbs import gibbs
 from hbm_learn.sampling.tempering import tempering
@@ -53,6 +53,7 @@ def sample(
     >>> sample(model, 500, random_state=0).shape
     (500, 3)
     """
+    require_model(model)
     chosen = choose("method", method, {"auto": "auto", **dict(zip(METHODS, METHODS))})
     if chosen == "auto":
         listed = model.space.is_real or model.space.enumerable(MAX_AUTO_STATES)

@@ -7,6 +7,7 @@ Two directions: (b, c) → moments, and (m, v) → (b, c).
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +20,8 @@ from hbm_learn.space.site_moments import SiteMoments, gaussian_moments, solve_si
 # Boundary of the attainable (m, v), relative to the width of the alphabet: closer than this, b or c exceeds what
 # float64 can tell from infinity.
 _BOUNDARY = 1e-14
+# The largest number, and one over the least gap, of which moments of fourth order can be computed.
+LARGEST = 1e60
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Interval:
     high: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
+        numbers = all(isinstance(bound, (int, float, np.number)) for bound in (self.low, self.high))
+        if not (numbers and np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
             raise ValueError(
                 f"Interval({self.low}, {self.high}) is empty or unbounded: give finite low < high, "
                 'or alphabet="real" for the whole line.'
@@ -55,6 +59,8 @@ class Nominal:
         if len(labels) == 1 and isinstance(labels[0], (list, tuple, np.ndarray)):
             labels = tuple(labels[0])
         labels = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
+        if not all(isinstance(label, Hashable) for label in labels):
+            raise ValueError(f"Nominal{labels!r}: give labels such as text or numbers, not lists, dicts or arrays.")
         if len(labels) < 2 or len(set(labels)) != len(labels) or any(label != label for label in labels):
             raise ValueError(f"Nominal{labels!r}: give at least two labels, each once, none of them missing.")
         self.labels = labels
@@ -289,9 +295,15 @@ def _check_values(spec: Any) -> np.ndarray:
     if values.ndim != 1 or values.dtype.kind not in "iuf" or not np.isfinite(values.astype(float)).all():
         raise ValueError(f"alphabet={spec!r}: the values must be finite real numbers.")
     if values.dtype.kind == "u":  # differences of samples must not wrap around
-        values = values.astype(np.int64)
+        values = values.astype(np.int64 if values.max(initial=0) < 2**63 else np.float64)
     unique = np.unique(values)
     if len(unique) != len(values) or len(values) < 2:
         raise ValueError(f"alphabet={spec!r}: give at least two values, each once.")
+    size, gap = float(np.abs(unique.astype(float)).max()), float(np.diff(unique.astype(float)).min())
+    if size > LARGEST or gap < 1.0 / LARGEST:
+        raise ValueError(
+            f"alphabet={spec!r}: products of numbers of such a size leave the range of floats: write them in other "
+            "units, near 1."
+        )
     unique.setflags(write=False)
     return unique

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn._validation import generator
 from hbm_learn.data.rows import Block
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective, scaled
 from hbm_learn.inversion.composite.sums import Composite
@@ -42,7 +43,7 @@ class Probes:
         self.H = HessianProducts(objective, theta)
         columns_an_entry = self.composite.parameters.space.n_columns / len(self.composite.map.column)
         self.n_draws = int(np.clip(np.ceil(_SITE_DRAWS * columns_an_entry), 2, 12))
-        self.rng = np.random.default_rng(random_state if isinstance(random_state, (int, np.integer)) else 0)
+        self.rng = generator(random_state)
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """H⁻¹ b."""
