@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from hbm_learn import HBM, Interactions, Moments, Nominal, Space, invert
+from hbm_learn.assessment import intervals
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.inversion.result import InversionResult, norm_errors
 from hbm_learn.model import BoltzmannMachine
@@ -41,6 +42,28 @@ def test_intervals_under_a_gaussian_prior_have_their_width(survey, level, refine
         np.testing.assert_allclose((high - centre)[single], (z * errors)[single])
         np.testing.assert_allclose((centre - low)[single], (z * errors)[single])
     np.testing.assert_allclose(est.to_frame(level)["upper"], est.effect_intervals(level)[:, 1])
+
+
+@pytest.mark.parametrize("level", [0.9, 0.999])
+def test_intervals_under_a_learnt_prior_reach_over_posterior_and_data(survey, level):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = HBM(order=2).fit(survey).result_
+    single = result.df == 1
+    columns, z = single[result.terms.group], stats.norm.ppf(0.5 + 0.5 * level)
+    for found, marginals in (
+        (intervals.weight_intervals(result, level)[single], result.weight_marginals),
+        (intervals.effect_intervals(result, level)[single], result.effect_marginals),
+    ):
+        posterior, even = (marginals.intervals(level, even)[columns] for even in (False, True))
+        data = marginals.data_intervals(level)[columns]
+        r, s = data.mean(axis=1), np.ptp(data, axis=1) / (2 * z)
+        out = np.abs(r) > (3.0 - z) * s
+        assert out.any()
+        assert out.all() == (level == 0.999)
+        low, high = np.minimum(posterior, even)[:, 0], np.maximum(posterior, even)[:, 1]
+        np.testing.assert_allclose(found[~out], np.c_[low, high][~out])
+        np.testing.assert_allclose(found[out], np.c_[np.minimum(low, r - z * s), np.maximum(high, r + z * s)][out])
 
 
 def test_q_values_are_benjamini_hochberg_within_orders_over_all_considered():
