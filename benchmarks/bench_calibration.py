@@ -214,6 +214,7 @@ def measure_coverage(name: str, n_sets: int, old: Path | None = None, first: int
             "distance": distance(truth, est.model_),
             "oracle": distance(truth, oracle.model_),
             "width": relative_width(est.interactions_, limits, oracle, true, error),
+            "widths": widths_by_kind(est.interactions_, limits, true, error),
             "residual": est.result_.effect_marginals.sites.residual,
         }
         if cell.order == 3 and cell.make is not large:
@@ -230,8 +231,11 @@ def measure_coverage(name: str, n_sets: int, old: Path | None = None, first: int
             row["old"] = divergence(truth, fit)
             was.add(tuples, np.array(past["intervals"]), true, lambda mu, error=error: error[mu])
         rows.append(row)
+    widths = [row.pop("widths") for row in rows]
     out: Row = {key: mean_and_error([row[key] for row in rows]) for key in rows[0]}
     out["residual"] = [max(row["residual"] for row in rows)]
+    keys = sorted({key for each in widths for key in each})
+    out["widths"] = {key: float(np.median([w for each in widths for w in each.get(key, [])])) for key in keys}
     return out | {
         "weights": weights.shares(),
         "effects": effects.shares(),
@@ -256,6 +260,15 @@ def relative_width(tuples: list, limits: np.ndarray, oracle: HBM, true: dict, er
         if abs(true[mu]) > STRONG * error[mu]
     ]
     return float(np.median(ratio)) if ratio else np.nan
+
+
+def widths_by_kind(tuples: list, limits: np.ndarray, true: dict, error: dict) -> dict[str, list[float]]:
+    """Widths of the intervals of {order and kind}."""
+    out: dict[str, list[float]] = {}
+    for mu, (low, high) in zip(tuples, limits):
+        kind = "zero" if mu not in true else "strong" if abs(true[mu]) > STRONG * error[mu] else "weak"
+        out.setdefault(f"{len(mu)} {kind}", []).append(float(high - low))
+    return out
 
 
 # ---------------------------------------------------------------------- 4: what an order costs on held-out rows
@@ -344,8 +357,8 @@ def planted_table(cells: dict[str, Row]) -> list[str]:
 def coverage_table(cells: dict[str, Row]) -> list[str]:
     out = [
         "| cell | sets | order | weights: zero, strong, weak | effects: zero, strong, weak "
-        "| oracle's weights: strong, weak | version 0.1's: zero, strong, weak |",
-        "|---|---|---|---|---|---|---|",
+        "| oracle's weights: strong, weak | version 0.1's: zero, strong, weak | widths: zero, strong, weak |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, row in cells.items():
         for k in range(2, COVERAGE[name].order + 1):
@@ -354,6 +367,8 @@ def coverage_table(cells: dict[str, Row]) -> list[str]:
                 kinds = ("zero", "strong", "weak")[what == "oracle weights" :]
                 each = [row.get(what, {}).get(f"{k} {kind}") for kind in kinds]
                 parts.append(", ".join("–" if e is None else f"{e[0]:.3f} ({e[1]})" for e in each))
+            known = row.get("widths", {})
+            parts.append(", ".join(number(known.get(f"{k} {kind}")) for kind in ("zero", "strong", "weak")))
             out.append(f"| {name[6:]} | {row['sets']} | {k} | {' | '.join(parts)} |")
     return out
 

@@ -67,7 +67,10 @@ class FittedMachine:
 
     @property
     def tests_(self) -> Tests:
-        """Of every interaction: is it zero, given the others? Made when first asked for, unless ``fdr`` has done so."""
+        """Of every interaction: is it zero, given the others? Made when first asked for, unless ``fdr`` has done so.
+
+        ``tests_.everything`` has the tests of all candidates, also of those that ``fdr`` left out.
+        """
         check_is_fitted(self)
         if isinstance(self._tests, PendingTests):
             self._tests = self._tests.make()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hbm_learn import HBM, Interactions, Moments, Nominal, Space, invert
+from hbm_learn import HBM, Interactions, Moments, Nominal, Space, invert, sample
+from hbm_learn.assessment import intervals
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.inversion.result import InversionResult, norm_errors
 from hbm_learn.model import BoltzmannMachine
@@ -43,6 +44,28 @@ def test_intervals_under_a_gaussian_prior_have_their_width(survey, level, refine
     np.testing.assert_allclose(est.to_frame(level)["upper"], est.effect_intervals(level)[:, 1])
 
 
+@pytest.mark.parametrize("level", [0.9, 0.999])
+def test_intervals_under_a_learnt_prior_reach_over_posterior_and_data(survey, level):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = HBM(order=2).fit(survey).result_
+    single = result.df == 1
+    columns, z = single[result.terms.group], stats.norm.ppf(0.5 + 0.5 * level)
+    for found, marginals in (
+        (intervals.weight_intervals(result, level)[single], result.weight_marginals),
+        (intervals.effect_intervals(result, level)[single], result.effect_marginals),
+    ):
+        posterior, even = (marginals.intervals(level, even)[columns] for even in (False, True))
+        data = marginals.data_intervals(level)[columns]
+        r, s = data.mean(axis=1), np.ptp(data, axis=1) / (2 * z)
+        out = np.abs(r) > (3.0 - z) * s
+        assert out.any()
+        assert out.all() == (level == 0.999)
+        low, high = np.minimum(posterior, even)[:, 0], np.maximum(posterior, even)[:, 1]
+        np.testing.assert_allclose(found[~out], np.c_[low, high][~out])
+        np.testing.assert_allclose(found[out], np.c_[np.minimum(low, r - z * s), np.maximum(high, r + z * s)][out])
+
+
 def test_q_values_are_benjamini_hochberg_within_orders_over_all_considered():
     space = Space.of((-1, 1), 5)
     everything = all_terms(3, space)  # 10 pairs and 10 triplets
@@ -56,6 +79,41 @@ def test_q_values_are_benjamini_hochberg_within_orders_over_all_considered():
     np.testing.assert_allclose(tests.q_values, by_hand, rtol=1e-10)
     alone = Tests.of(result_of(space, some, statistic, np.ones(4)))
     np.testing.assert_allclose(alone.q_values[[0, 3]], [p[0] * 3, p[3]], rtol=1e-10)
+
+
+@pytest.mark.parametrize("refine", ["auto", None])
+def test_every_candidate_has_its_test_beside_a_selection(refine):
+    truth = BoltzmannMachine(np.zeros(6), {(0, 1): 0.5, (2, 3, 4): 0.5})
+    X = sample(truth, 1500, random_state=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        chosen, all_of_them = HBM(order=3, refine=refine, fdr=0.05).fit(X), HBM(order=3, refine=refine).fit(X)
+    tests, everything = chosen.tests_, chosen.tests_.everything
+    assert everything.terms.tuples == all_of_them.interactions_
+    assert len(everything.z) == 35 > len(tests.z)
+    at = everything.terms.keys.positions(tests.terms.keys)
+    outside = np.setdiff1d(np.arange(35), at)
+    for name in ("z", "p_values", "q_values", "df"):
+        np.testing.assert_array_equal(getattr(everything, name)[at], getattr(tests, name))
+    assert (everything.q_values[outside] > 0.05).all()
+    assert len(np.unique(everything.p_values[outside])) == len(outside)  # each its own
+    if refine is not None:  # no prior, and no selection, enters the score tests of the candidates
+        np.testing.assert_allclose(everything.z, all_of_them.tests_.z, atol=1e-9)
+    assert all_of_them.tests_.everything.terms.tuples == all_of_them.interactions_
+
+
+def test_what_a_refined_fit_did_not_keep_has_no_small_q():
+    space = Space.of((-1, 1), 4)
+    all_of_them, some = all_terms(2, space), Interactions.from_tuples([(0, 1), (2, 3)], 4)
+    first = Tests.of(result_of(space, all_of_them, np.array([30.0, 1.0, 25.0, 2.0, 0.5, 20.0]), np.ones(6)))
+    refined = Tests.of(result_of(space, some, np.array([36.0, 16.0]), -np.ones(2)), first.considered)
+    found = refined.beside(first, 0.05)
+    assert found.everything.terms is first.terms
+    np.testing.assert_allclose(found.everything.z, [-6.0, 1.0, 5.0, np.sqrt(2.0), np.sqrt(0.5), -4.0])
+    np.testing.assert_array_equal(found.everything.q_values[[0, 5]], refined.q_values)
+    assert found.everything.q_values[2] == 1.0  # (0, 3), which the closed form had found
+    np.testing.assert_array_equal(found.everything.q_values[[1, 3, 4]], first.q_values[[1, 3, 4]])
+    np.testing.assert_array_equal(found.z, refined.z)
 
 
 def test_blocks_are_tested_with_their_degrees_of_freedom():

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from hbm_learn import HBM
+from hbm_learn.inversion.shrinkage.marginals import Marginals
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 try:
@@ -118,6 +119,22 @@ def test_intervals_cover_and_the_fit_is_near_the_oracle(name):
                 assert covers(found[what], key), (what, key, found)
     assert found["distance"][0] <= 1.6 * found["oracle"][0], found
     assert 0.9 < found["width"][0] < 1.5, found
+
+
+@pytest.mark.parametrize("name", ["cover-neural", "cover-clusters", "cover-cauchy", "cover-dense"])
+def test_strong_and_weak_couplings_are_covered(name):
+    """Rare events, strong ones that are correlated, heavy tails, the largest of one Gaussian."""
+    found = bench.measure_coverage(name, 20, first=FIRST)
+    for key, (share, count) in found["weights"].items():
+        least = {"zero": 0.95, "strong": 0.93, "weak": 0.85}[key.split()[1]]
+        assert share >= least - 2 * error_of_share(least, count), (key, found)
+
+
+def test_the_posterior_alone_does_not_cover(monkeypatch):
+    """Negative control: quantiles under the learnt prior, weak triplets of rare events."""
+    monkeypatch.setattr(Marginals, "data_intervals", Marginals.intervals)
+    found = bench.measure_coverage("cover-neural", 10, first=FIRST)
+    assert found["weights"]["3 weak"][0] < 0.7, found
 
 
 def test_one_gaussian_an_order_does_not_cover():

@@ -233,6 +233,65 @@ def test_intervals_are_quantiles_of_the_mixture(fixed_weights):
     assert 0.4 < below[3] <= 0.5
 
 
+def means_and_marginals(true, seed, error=0.05):
+    """Marginals of couplings of one order, each seen with the same error and nothing else."""
+    terms = spin_terms(40)  # 780 pairs
+    beta = np.zeros(len(terms))
+    beta[: len(true)] = true
+    seen = beta + np.random.default_rng(seed).normal(0, error, len(beta))
+    sites = begin(terms, mixture.scales(error**-2), seen, np.full(len(beta), error**2))
+    T = sparse.csr_array(-2.0 * np.eye(len(beta)))
+    return -2.0 * beta, -2.0 * seen, Marginals.of(T, sites, 0, -2.0 * sites.mean, 4.0 * sites.variance)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_intervals_of_the_data_are_estimate_and_error_without_the_prior(level):
+    _, seen, found = means_and_marginals([1.0, -0.1], 0)
+    low, high = found.data_intervals(level).T
+    half = stats.norm.ppf(0.5 + 0.5 * level) * 2.0 * 0.05
+    np.testing.assert_allclose(0.5 * (low + high), seen, atol=2e-3)  # the broadest component is nearly flat
+    np.testing.assert_allclose(high - low, 2.0 * half, rtol=1e-3)
+    wider = Marginals(found.sites, found.main, found.scale, found.centre, np.full(len(seen), 0.03)).data_intervals(
+        level
+    )
+    np.testing.assert_allclose(
+        np.ptp(wider, axis=1), 2.0 * half * np.sqrt(4.0), rtol=1e-3
+    )  # .03 + (2·.05)² = 4 (2·.05)²
+
+
+def test_intervals_of_the_data_are_bounded_where_the_data_say_nothing():
+    terms = spin_terms(3)
+    sites = begin(terms, SIGMA, np.array([0.0, 0.5, 0.5]), np.array([1e12, 1e12, 1e-4]))
+    T = sparse.csr_array(np.eye(3))
+    found = Marginals.of(T, sites, 0, sites.mean, sites.variance).data_intervals(0.95)
+    np.testing.assert_allclose(found[:2], stats.norm.ppf([0.025, 0.975]) * SIGMA[-1] * np.ones((2, 1)), rtol=1e-3)
+
+
+def test_what_is_unlike_the_others_is_not_covered_by_the_posterior():
+    """20 couplings of 2 errors among 760 zeros, which the posterior takes for noise."""
+    hits = {"data": [], "even": [], "posterior": []}
+    for seed in range(10):
+        true, _, found = means_and_marginals(np.full(20, 0.1), seed)
+        each = found.data_intervals(0.95), found.intervals(0.95, even=True), found.intervals(0.95)
+        for name, (low, high) in zip(hits, (x.T for x in each)):
+            hits[name].extend((low <= true)[:20] & (true <= high)[:20])
+    share = {name: np.mean(x) for name, x in hits.items()}
+    assert share["data"] > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 200)
+    assert share["even"] > 0.8 > 0.7 > share["posterior"]
+
+
+def test_even_odds_take_weight_from_what_is_noise_to_the_data():
+    sigma, pi = np.array([0.01, 0.1, 1.0]), np.array([0.9, 0.06, 0.04])
+    cavities = Cavities(np.array([4.0, 400.0, 1e6, 0.01]), np.zeros(4), np.ones(4))  # errors of .5, .05, .001 and 10
+    found = mixture.even_odds(cavities, sigma, pi)
+    np.testing.assert_allclose(found.sum(axis=1)[:3], 1.0)
+    np.testing.assert_allclose(found[0], [0.9 / 1.92, 0.06 / 1.92, 0.5])
+    np.testing.assert_allclose(found[1], [0.5, 0.3, 0.2])
+    np.testing.assert_array_equal(found[2], pi)  # nothing is noise
+    np.testing.assert_allclose(found[3] / found[3].sum(), pi)  # everything is
+    np.testing.assert_array_equal(mixture.even_odds(cavities, sigma, np.array([0.3, 0.3, 0.4]))[1], [0.3, 0.3, 0.4])
+
+
 def test_what_the_site_does_not_explain_widens_the_interval(fixed_weights):
     terms = spin_terms(3)
     sites = begin(terms, SIGMA, np.array([0.5, 0.0, 0.0]), np.full(3, 0.02))

@@ -1,7 +1,15 @@
 """Intervals of weights and effects, and how sure their sign is.
 
-With a learnt scale mixture they are quantiles of the posterior of each coupling: narrow about zero for what the other
-couplings say is noise, as wide as the data's error for what is not. Under a Gaussian prior they are symmetric.
+With a learnt scale mixture an interval reaches over what stands to reason for its coupling:
+
+    quantiles (1 ∓ level)/2 of the posterior, and of that at even odds that the coupling is noise;
+    r ± z s, what the data say alone, where |r| > (3 − z) s
+
+The posterior is right on average over the couplings of an order. It misses those that are unlike the others: a few
+among many zeros, which it takes for noise, and the largest of many. r ± z s holds a coupling as often as it says,
+whatever its size; one of 3 errors or more has an r of less than (3 − z) s only where r ± z s would miss it as well.
+What the data hardly see keeps the narrow interval about zero that the other couplings speak for. Under a Gaussian prior
+intervals are symmetric.
 """
 
 from __future__ import annotations
@@ -12,6 +20,9 @@ from scipy import stats
 from hbm_learn._validation import check_share
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.inversion.shrinkage.marginals import Marginals
+
+# Couplings of so many errors are held as often as the level says, whatever the others are.
+_STRONG = 3.0
 
 
 def weight_intervals(result: InversionResult, level: float = 0.95) -> np.ndarray:
@@ -40,6 +51,18 @@ def sign_rates(result: InversionResult) -> np.ndarray:
     return rates
 
 
+def _learnt(marginals: Marginals, level: float) -> np.ndarray:
+    """Intervals under a learnt mixture, of linear functions of the couplings."""
+    posterior, even = marginals.intervals(level), marginals.intervals(level, even=True)
+    data = marginals.data_intervals(level)
+    z = stats.norm.ppf(0.5 + 0.5 * level)
+    centre, error = data.mean(axis=1), np.ptp(data, axis=1) / (2.0 * z)
+    stands_out = np.abs(centre) > (_STRONG - z) * error
+    data = np.where(stands_out[:, None], data, posterior)
+    each = np.stack([posterior, even, data])
+    return np.stack([each[:, :, 0].min(axis=0), each[:, :, 1].max(axis=0)], axis=1)
+
+
 def _single(result: InversionResult, by_columns: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
     """Values over sets of columns for the terms that have one, others as they are."""
     column = np.zeros(len(result.terms), dtype=np.intp)
@@ -55,7 +78,7 @@ def _intervals(
     half = stats.norm.ppf(0.5 + 0.5 * level) * errors
     out = centre[:, None] + np.array([-1.0, 1.0]) * half[:, None]
     if marginals is not None:
-        out = _single(result, marginals.intervals(level), out)
+        out = _single(result, _learnt(marginals, level), out)
     block = result.df > 1
     out[block] = np.maximum(out[block], 0.0)
     # The size of a block is positive by chance alone: where its test finds nothing, nothing is in the interval.

@@ -42,7 +42,7 @@ def select_and_refit(
             return result, first.at(tests)
         passing = tests.select(level)
         if passing == chosen:
-            return result, tests
+            return result, tests.beside(first, level)
         chosen = passing
 
 

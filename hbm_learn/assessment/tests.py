@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special, stats
@@ -25,7 +25,7 @@ class Tests:
     terms : Terms
         What was tested.
     considered : Terms
-        All that were considered, of which ``terms`` may be what was selected.
+        All that were considered, of which ``terms`` may be what was selected; see ``everything``.
     z : array
         Signed square root of the statistic; for a block of several functions the normal deviate with the same p-value.
     df : array
@@ -48,6 +48,16 @@ class Tests:
     p_values: np.ndarray
     q_values: np.ndarray
     method: str = "wald"
+    whole: Tests | None = None
+
+    @property
+    def everything(self) -> Tests:
+        """The tests of all that were considered, also of what ``fdr`` left out of the model: z, p and q of each.
+
+        These are the tests that selected. Where they are Wald tests, what was left out has those of the closed form,
+        and a q of 1 if it is the refined fit that did not keep it.
+        """
+        return self if self.whole is None else self.whole
 
     @classmethod
     def of(cls, result: InversionResult, considered: Terms | None = None) -> Tests:
@@ -86,7 +96,16 @@ class Tests:
             (self.q_values, others.q_values),
         )
         z, df, p, q = (np.where(where >= 0, mine[where], theirs) for mine, theirs in pairs)
-        return Tests(others.terms, self.considered, z, df, p, q, self.method)
+        return Tests(others.terms, self.considered, z, df, p, q, self.method, self)
+
+    def beside(self, first: Tests, level: float) -> Tests:
+        """These tests of a refined fit with, as ``everything``, the first ones for what it does not have."""
+        where = first.terms.keys.positions(self.terms.keys)
+        q = np.where(first.q_values <= level, 1.0, first.q_values)  # it did not pass
+        arrays = [first.z.copy(), first.df.copy(), first.p_values.copy(), q]
+        for all_of_them, mine in zip(arrays, (self.z, self.df, self.p_values, self.q_values)):
+            all_of_them[where[where >= 0]] = mine[where >= 0]
+        return replace(self, whole=Tests(first.terms, first.considered, *arrays, self.method))
 
     def passing(self, level: float) -> np.ndarray:
         """(p,) whether q ≤ level."""

@@ -91,7 +91,9 @@ class VolcanoDisplay:
     def from_estimator(
         cls, estimator: Any, *, x: str = "effect", level: float | None = None, ax: Any = None, **options: Any
     ) -> VolcanoDisplay:
-        """Draw the tests of a fitted HBM. With ``fdr``, what was left out of the model is drawn by the closed form.
+        """Draw the tests of a fitted HBM: with ``fdr``, of all that was considered.
+
+        What was left out of the model has its tests, ``tests_.everything``, and the effect that the closed form gives.
 
         Parameters
         ----------
@@ -107,11 +109,11 @@ class VolcanoDisplay:
         require_fitted(estimator)
         choose("x", x, _AXES)
         result, tests = estimator.result_, estimator.tests_
-        terms, mine = result.terms, _columns(result, tests, tests.q_values, x)
+        terms, mine = result.terms, _columns(result, tests, x)
         if estimator.fdr is not None:
             terms = tests.considered
             first = closed_form(estimator.moments_, terms.columns, estimator.site)
-            everything = _columns(first, Tests.of(first), np.ones(len(terms)), x)
+            everything = _columns(first, tests.everything, x)
             kept = terms.keys.positions(result.terms.keys)
             mine = [_overwritten(outside, kept, inside) for outside, inside in zip(everything, mine)]
         values, z, q, minus_log_p = mine
@@ -235,7 +237,7 @@ def log_tail(statistic: np.ndarray, df: np.ndarray) -> np.ndarray:
     return np.minimum(out, 0.0)
 
 
-def _columns(result: Any, tests: Tests, q: np.ndarray, x: str) -> list[np.ndarray]:
+def _columns(result: Any, tests: Tests, x: str) -> list[np.ndarray]:
     """Values, z, q and −log₁₀ p of the terms of a result."""
     values = result.effects if x == "effect" else result.model.weights
     # The z of a single score test has its p-value, however small; that of a block ends where p underflows.
@@ -243,7 +245,7 @@ def _columns(result: Any, tests: Tests, q: np.ndarray, x: str) -> list[np.ndarra
     tail = log_tail(tests.z**2 if score else result.statistic, np.ones_like(result.df) if score else result.df)
     with np.errstate(divide="ignore"):
         logs = np.where(tests.p_values > _SMALLEST, np.log(tests.p_values), tail)
-    return [values, tests.z, q, -logs / np.log(10.0)]
+    return [values, tests.z, tests.q_values, -logs / np.log(10.0)]
 
 
 def _overwritten(values: np.ndarray, positions: np.ndarray, by: np.ndarray) -> np.ndarray:

@@ -27,8 +27,8 @@ MARKS = {"good": "✓", "unknown": "?", "care": "!", "bad": "✗"}
 # What each column of a table of interactions is: the terminal, the report and the documentation say it in these words.
 COLUMNS = {
     "effect": "The effect is the coupling with every variable in units of its standard deviation about its mean.",
-    "interval": "The interval is of the effect: it holds the true one with the probability in its heading, given the "
-    "prior.",
+    "interval": "The interval is of the effect: it holds the true one as often as its heading says, over "
+    "repeated data, and reaches over what the data say alone and what they say beside the other interactions.",
     "score": "z is of the score test, which no prior enters: how far the data are from what they would be without this "
     "interaction, given the others, in standard deviations.",
     "wald": "z is the estimate without its prior over its standard error.",

@@ -4,6 +4,10 @@
 
 A coupling about the origin of the prior is its own site, exactly; one in another gauge is a sum over the couplings of
 higher order that contain it, of which most are small.
+
+What the data alone say of β is its cavity: with the broadest component for a prior, which is nearly flat,
+
+    N(w ρ, w),     w = σ²/(1 + Λσ²)
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse, special
+from scipy import sparse, special, stats
 
 from hbm_learn._kernels import mixture as kernels
 from hbm_learn.inversion.shrinkage import mixture
@@ -57,16 +61,35 @@ class Marginals:
         extra[extra < 1e-9 * variance] = 0.0
         return cls(sites, main, scale, centre, extra)
 
-    def intervals(self, level: float) -> np.ndarray:
-        """(m, 2) between the quantiles (1 ∓ level)/2."""
+    def intervals(self, level: float, even: bool = False) -> np.ndarray:
+        """(m, 2) between the quantiles (1 ∓ level)/2.
+
+        Parameters
+        ----------
+        level : float
+        even : bool
+            At even odds that a coupling is noise, where its order says more (``mixture.even_odds``).
+        """
         out = np.empty((len(self.main), 2))
         for lo in range(0, len(out), _ROWS):
-            R, mean, sd = self._components(slice(lo, lo + _ROWS))
+            R, mean, sd = self._components(slice(lo, lo + _ROWS), even)
             for side, p in enumerate((0.5 - 0.5 * level, 0.5 + 0.5 * level)):
                 found = np.empty(len(R))
                 kernels.quantiles(R, mean, sd, p, found)
                 out[lo : lo + _ROWS, side] = found
         return out
+
+    def data_intervals(self, level: float) -> np.ndarray:
+        """(m, 2) the same with the broadest component alone: what the other couplings say of β's size is not used.
+
+        Over repeated data sets they hold β as often as they say, whatever its size. Where the data say nothing the
+        component bounds them.
+        """
+        sites, broadest = self.sites, self.sites.sigma[-1:]
+        w = mixture.shrinkage(sites.cavities.at(sites.terms.group[self.main]), broadest)[:, 0]
+        centre = self.centre + self.scale * (w * sites.rho[self.main] - sites.mean[self.main])
+        half = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(self.scale**2 * w + self.extra)
+        return centre[:, None] + np.array([-1.0, 1.0]) * half[:, None]
 
     def sign_rates(self) -> np.ndarray:
         """(m,) posterior probability of the less likely sign."""
@@ -78,7 +101,7 @@ class Marginals:
             out[lo : lo + _ROWS] = np.minimum(below, 1.0 - below)
         return np.maximum(out, 0.0)
 
-    def _components(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _components(self, rows: slice, even: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(rows, G) weights, means and standard deviations."""
         sites, main = self.sites, self.main[rows]
         term = sites.terms.group[main]
@@ -86,7 +109,9 @@ class Marginals:
         R = np.empty((len(main), len(sites.sigma)))
         for k, pi in sites.pi.items():
             mine = sites.terms.order[term] == k
-            R[mine] = mixture.responsibilities(cavities.at(mine), sites.sigma, pi)[0]
+            some = cavities.at(mine)
+            weights = mixture.even_odds(some, sites.sigma, pi) if even else pi
+            R[mine] = mixture.responsibilities(some, sites.sigma, weights)[0]
         w = mixture.shrinkage(cavities, sites.sigma)
         a, rest = self.scale[rows], self.centre[rows] - self.scale[rows] * sites.mean[main]
         mean = rest[:, None] + (a * sites.rho[main])[:, None] * w

@@ -107,6 +107,17 @@ def responsibilities(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> t
     return np.exp(joint - total[:, None]), total
 
 
+def even_odds(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> np.ndarray:
+    """(T, G) π with no more weight on scales below a coupling's error 1/√Λ, noise, than on those above it.
+
+    The odds of a coupling are no longer those of its order, as if one had asked for it and not for all of them.
+    """
+    noise = sigma * np.sqrt(cavities.precision)[:, None] < 1.0
+    share = noise @ pi
+    low, high = 0.5 / np.maximum(share, 0.5), 0.5 / np.maximum(1.0 - share, 1e-300)
+    return pi * np.where(noise, low[:, None], np.where(share > 0.5, high, 1.0)[:, None])
+
+
 def shrinkage(cavities: Cavities, sigma: np.ndarray) -> np.ndarray:
     """(T, G) w_j: means are w ρ, variances w."""
     return sigma**2 / (1.0 + np.outer(cavities.precision, sigma**2))

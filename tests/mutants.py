@@ -1,0 +1,636 @@
+"""Mistakes that the tests must notice: each is planted alone in a copy of the tree, and the tests named beside it run.
+
+    python tests/mutants.py [--only WORD …] [--list] [--sound]
+
+prints what survived, and ends with 1 if anything did. ``tests/test_mutants.py`` asserts that every mistake still fits
+the source, so that the table cannot rot. The working tree is never written to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+# What tests may need of the tree.
+PARTS = ("hbm_learn", "tests", "datasets", "benchmarks", "pyproject.toml", "README.md")
+TIMEOUT = 600
+
+
+class Mutant(NamedTuple):
+    """A mistake: ``new`` in place of ``old``, which stands once in a file of the package, and pytest's arguments."""
+
+    file: str
+    old: str
+    new: str
+    tests: str
+
+    @property
+    def source(self) -> Path:
+        return Path("hbm_learn") / self.file
+
+    def planted(self, text: str) -> str:
+        """The source with the mistake; ValueError where it does not fit."""
+        found = text.count(self.old)
+        if found != 1:
+            raise ValueError(f"{self.source} has {found} times, and not once: {self.old!r}")
+        return text.replace(self.old, self.new)
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.old.strip()!r} → {self.new.strip()!r}"
+
+
+ASSESS, SHRINK, SCORE = "tests/test_assessment.py", "tests/test_shrinkage.py", "tests/test_score_tests.py"
+TRUST, COMPOSITE, PSEUDO = "tests/test_trust.py", "tests/test_composite.py", "tests/test_pseudolikelihood.py"
+CLOSED, PRIOR, PREDICT = "tests/test_diagonal.py", "tests/test_prior.py", "tests/test_predictive.py"
+
+INTERVALS = [
+    Mutant(
+        "assessment/intervals.py",
+        "half = stats.norm.ppf(0.5 + 0.5 * level) * errors",
+        "half = stats.norm.ppf(level) * errors",
+        f"{ASSESS} -k gaussian_prior",
+    ),
+    Mutant("assessment/intervals.py", "(_STRONG - z) * error", "_STRONG * error", f"{ASSESS} -k reach_over"),
+    Mutant(
+        "assessment/intervals.py",
+        "np.stack([posterior, even, data])",
+        "np.stack([posterior, data])",
+        f"{ASSESS} -k reach_over",
+    ),
+    Mutant(
+        "assessment/intervals.py",
+        "stats.chi2.ppf(level, result.df)",
+        "stats.chi2.ppf(level, 1)",
+        "tests/test_estimator.py -k signs_of_blocks",
+    ),
+    Mutant(
+        "assessment/intervals.py",
+        "0.5 * stats.chi2.sf(result.statistic[block], result.df[block])",
+        "stats.chi2.sf(result.statistic[block], result.df[block])",
+        "tests/test_estimator.py -k signs_of_blocks",
+    ),
+    Mutant(
+        "inversion/shrinkage/marginals.py",
+        "(0.5 - 0.5 * level, 0.5 + 0.5 * level)",
+        "(1.0 - level, level)",
+        f"{SHRINK} -k quantiles",
+    ),
+    Mutant(
+        "inversion/shrinkage/marginals.py",
+        "stats.norm.ppf(0.5 + 0.5 * level)",
+        "stats.norm.ppf(level)",
+        f"{SHRINK} -k intervals_of_the_data",
+    ),
+    Mutant(
+        "inversion/shrinkage/marginals.py",
+        "np.sqrt(self.scale**2 * w + self.extra)",
+        "np.sqrt(self.scale**2 * w)",
+        f"{SHRINK} -k intervals_of_the_data",
+    ),
+    Mutant(
+        "inversion/shrinkage/marginals.py",
+        "(a**2)[:, None] * w + self.extra[rows][:, None]",
+        "(a**2)[:, None] * w",
+        f"{SHRINK} -k does_not_explain",
+    ),
+    Mutant("inversion/shrinkage/marginals.py", "np.minimum(below, 1.0 - below)", "below", f"{SHRINK} -k quantiles"),
+    Mutant(
+        "inversion/shrinkage/mixture.py", "np.maximum(share, 0.5)", "np.maximum(share, 0.9)", f"{SHRINK} -k even_odds"
+    ),
+    Mutant(
+        "inversion/result.py",
+        "float(x @ covariance(where) @ x)",
+        "float(np.trace(covariance(where)))",
+        f"{ASSESS} -k errors_of_a_norm",
+    ),
+]
+
+TESTS = [
+    Mutant("assessment/tests.py", "np.append(p[where], np.ones(n_others))", "p[where]", f"{ASSESS} -k benjamini"),
+    Mutant(
+        "assessment/tests.py",
+        "stats.false_discovery_control(np.append(p[where], np.ones(n_others)))[: len(p[where])]",
+        "stats.false_discovery_control(np.append(p, np.ones(n_others)))[where]",
+        f"{ASSESS} -k benjamini",
+    ),
+    Mutant(
+        "assessment/tests.py",
+        "special.chdtrc(terms.df[several],",
+        "special.chdtrc(1,",
+        f"{ASSESS} -k degrees_of_freedom",
+    ),
+    Mutant(
+        "assessment/nested.py",
+        "q[where] = stats.false_discovery_control(p[where])",
+        "q[where] = stats.false_discovery_control(p)[where]",
+        f"{SCORE} -k every_candidate",
+    ),
+    Mutant(
+        "assessment/nested.py",
+        "out[where] = stats.false_discovery_control(self.p_values[where]) <= level",
+        "out[where] = self.p_values[where] <= level",
+        f"{SCORE} -k 'every_candidate or rare_events_make'",
+    ),
+    Mutant(
+        "assessment/nested.py",
+        "for k in reversed(higher[:-1]):",
+        "for k in higher[:0]:",
+        f"{SCORE} -k 'order_four or downward'",
+    ),
+    Mutant(
+        "assessment/nested.py",
+        "bar = level * len(mine) / n_tests",
+        "bar = level",
+        f"{SCORE} -k 'one_of_two or shadows or eliminat'",
+    ),
+    Mutant("assessment/nested.py", "root / self.stretch[mine], sites", "root, sites", f"{TRUST} -k allows_for_groups"),
+    Mutant("assessment/nested.py", "self.stretch = np.sqrt([", "self.stretch = np.array([", f"{TRUST} -k 'groups'"),
+    Mutant(
+        "assessment/nested.py",
+        "p, z = self.p_values, deviates(self.root, self.df)",
+        "p, z = p_values(self.root, self.df), deviates(self.root, self.df)",
+        f"{SCORE} -k 'one_of_two or shadows'",
+    ),
+    Mutant(
+        "assessment/nested.py",
+        "blocks = {2: self.pairs.block(2)}",
+        "blocks = {2: closure(self.terms.select(selected), self.data.space).block(2)}",
+        f"{SCORE} -k 'shadows or planted_terms or held'",
+    ),
+    Mutant(
+        "assessment/saddlepoint.py",
+        "stats.chi2.sf(z**2, np.maximum(df, 1))",
+        "stats.chi2.sf(z**2, 1)",
+        f"{SCORE} -k 'labels_have_their_level or likelihood_ratios'",
+    ),
+    Mutant(
+        "assessment/saddlepoint.py",
+        "return 2.0 * special.ndtr(-np.abs(z))",
+        "return special.ndtr(-np.abs(z))",
+        f"{SCORE} -k 'likelihood_ratios or exact_tests'",
+    ),
+    Mutant("assessment/saddlepoint.py", "GAUSSIAN = 2.0", "GAUSSIAN = 8.0", f"{SCORE} -k exact_tests"),
+    Mutant("assessment/saddlepoint.py", "SINGULAR = 1e-6", "SINGULAR = 0.0", f"{SCORE} -k no_variance"),
+    Mutant(
+        "assessment/two_values.py",
+        "max(root + math.log(u / root) / root, 0.0)",
+        "max(root - math.log(u / root) / root, 0.0)",
+        f"{SCORE} -k tails_of",
+    ),
+    Mutant(
+        "assessment/two_values.py",
+        "max(root + math.log(u / root) / root, 0.0)",
+        "root",
+        f"{SCORE} -k 'tails_of or exact_tests'",
+    ),
+    Mutant(
+        "assessment/two_values.py",
+        "math.copysign(min(size, most), S)",
+        "min(size, most)",
+        f"{SCORE} -k 'tails_of or recoding'",
+    ),
+    Mutant(
+        "assessment/two_values.py",
+        "math.copysign(min(size, most), S)",
+        "math.copysign(size, S)",
+        f"{SCORE} -k 'no_deviate'",
+    ),
+    Mutant(
+        "_kernels/score.py",
+        "min(max(root + math.log(u / root) / root, 0.0), most)",
+        "min(max(root - math.log(u / root) / root, 0.0), most)",
+        f"{SCORE} -k tails_of",
+    ),
+    Mutant("_kernels/score.py", "log_p = math.log(0.5)", "log_p = 0.0", f"{SCORE} -k tails_of"),
+    Mutant("_kernels/score.py", "(m4 - 3.0 * m2 * m2)", "m4", f"{SCORE} -k cumulants"),
+    Mutant(
+        "assessment/score_tests.py", "S = S - co @ gradient", "S = S + co @ gradient", f"{SCORE} -k efficient_scores"
+    ),
+    Mutant(
+        "assessment/score_tests.py",
+        'V = raw - np.einsum("tip,tjp->tij", cross, co) - ',
+        "V = raw - ",
+        f"{SCORE} -k efficient_scores",
+    ),
+    Mutant(
+        "assessment/score_tests.py",
+        "    if n_nuisance:\n",
+        "    if False:\n",
+        f"{SCORE} -k 'own_triplets or lower_ones'",
+    ),
+    Mutant("assessment/drop.py", "GAIN = 0.1", "GAIN = 1e9", f"{SCORE} -k separated"),
+    Mutant(
+        "assessment/drop.py",
+        "theta = node.theta - node.theta[J] @ D",
+        "theta = node.theta + node.theta[J] @ D",
+        f"{SCORE} -k drop_tests",
+    ),
+    Mutant(
+        "assessment/drop.py", "out = out - out[..., J] @ D", "out = out + out[..., J] @ D", f"{SCORE} -k drop_tests"
+    ),
+    Mutant(
+        "assessment/node_data.py",
+        "w = np.bincount(inverse.ravel(), weights)",
+        "w = np.bincount(inverse.ravel()).astype(float)",
+        f"{SCORE} -k 'weights_count or distinct_rows'",
+    ),
+    Mutant(
+        "assessment/node_data.py",
+        "codes[first[w > 0]], w[w > 0]",
+        "codes[np.sort(first[w > 0])], w[w > 0]",
+        f"{SCORE} -k 'distinct_rows'",
+    ),
+    Mutant(
+        "assessment/selection.py",
+        "evidence[order] - evidence[order - 1] < WORTH",
+        "evidence[order] - evidence[order - 1] > WORTH",
+        f"{SHRINK} -k chooses_the_order",
+    ),
+]
+
+CHECKS = [
+    Mutant(
+        "assessment/checks.py",
+        "SMALL_BIAS, LARGE_BIAS = 1.0, 2.0",
+        "SMALL_BIAS, LARGE_BIAS = 5.0, 10.0",
+        f"{TRUST} tests/test_estimator.py -k bias",
+    ),
+    Mutant(
+        "assessment/checks.py",
+        "SMALL_BIAS, LARGE_BIAS = 1.0, 2.0",
+        "SMALL_BIAS, LARGE_BIAS = 1.0, 10.0",
+        f"{TRUST} tests/test_estimator.py -k bias",
+    ),
+    Mutant("assessment/checks.py", "UNSETTLED = 0.1", "UNSETTLED = 5.0", f"{TRUST} {SHRINK} -k 'settled'"),
+    Mutant(
+        "assessment/checks.py",
+        "SOME_ROWS, MANY_ROWS = 0.05, 0.5",
+        "SOME_ROWS, MANY_ROWS = 0.5, 0.5",
+        f"{TRUST} -k rows_left_out",
+    ),
+    Mutant(
+        "assessment/checks.py", '"care" if largest < 8.0 else "bad"', '"care"', f"{TRUST} -k 'overrules or moments'"
+    ),
+    Mutant(
+        "assessment/checks.py",
+        "2.0 * n * float(stats.norm.sf(largest))",
+        "2.0 * float(stats.norm.sf(largest))",
+        f"{TRUST} -k 'healthy or moments'",
+    ),
+    Mutant(
+        "assessment/checks.py",
+        "np.maximum(spread, 0.0) / moments.n_samples",
+        "np.maximum(spread, 0.0)",
+        f"{TRUST} -k 'overrules'",
+    ),
+    Mutant("assessment/compared.py", "LEVEL = 1e-3", "LEVEL = 1e-30", f"{PREDICT} -k 'each_group or sum'"),
+    Mutant("assessment/dependence.py", "LIMIT = 1.5", "LIMIT = 15.0", f"{TRUST} -k dependent_rows"),
+    Mutant("assessment/dependence.py", "g = 2.0 * np.cumsum(", "g = np.cumsum(", f"{TRUST} -k autocorrelation"),
+    Mutant(
+        "assessment/dependence.py",
+        "np.add.at(within, groups, s)",
+        "np.add.at(within, np.sort(groups), s)",
+        f"{TRUST} -k 'design_effects or groups'",
+    ),
+    Mutant("assessment/predictive.py", "MIN_CARRIERS = 30", "MIN_CARRIERS = 0", f"{PREDICT} -k too_few_rows"),
+    Mutant(
+        "assessment/predictive.py",
+        "error2 = variance / M + chain_means",
+        "error2 = 0.25 * variance / M + chain_means",
+        f"{PREDICT} -k true_model",
+    ),
+    Mutant(
+        "assessment/trust.py",
+        'return CARE if "care" in found or lacking else RELIED',
+        'return CARE if "care" in found else RELIED',
+        f"{TRUST} -k headline",
+    ),
+]
+
+CLOSED_FORM = [
+    Mutant(
+        "inversion/closed_form/precision.py",
+        "(np.outer(diagonal, diagonal) + P**2) / n_samples",
+        "(np.outer(diagonal, diagonal) - P**2) / n_samples",
+        f"{ASSESS} -k repeated_data",
+    ),
+    Mutant(
+        "inversion/closed_form/errors.py",
+        "diagonal[block[:, 0]] * diagonal[block[:, 1]] + P[tuple(block.T)] ** 2",
+        "diagonal[block[:, 0]] * diagonal[block[:, 1]] - P[tuple(block.T)] ** 2",
+        f"{ASSESS} -k 'repeated_data or permanent'",
+    ),
+    Mutant(
+        "inversion/closed_form/errors.py",
+        "+ cc * ab**2 + 2 * ab * bc * ac",
+        "+ cc * ab**2 - 2 * ab * bc * ac",
+        f"{CLOSED} {ASSESS} -k 'spread_over or permanent'",
+    ),
+    Mutant(
+        "inversion/closed_form/errors.py",
+        "uu * ab**2 + 2 * ab * au * bu",
+        "uu * ab**2 - 2 * ab * au * bu",
+        f"{CLOSED} {ASSESS} -k 'spread_over or noise_of_triplets'",
+    ),
+    Mutant(
+        "inversion/closed_form/diagonal.py",
+        "apply_everywhere(P, moments.cumulant(4)) - trees",
+        "apply_everywhere(P, moments.cumulant(4)) + trees",
+        f"{CLOSED} -k 'square_of_the_strength or inverses'",
+    ),
+    Mutant(
+        "inversion/closed_form/diagonal.py",
+        "weights[where] = derivative - rest\n",
+        "weights[where] = derivative + rest\n",
+        f"{CLOSED} -k 'affine or inverses'",
+    ),
+    Mutant(
+        "inversion/closed_form/diagonal.py",
+        "noise = P @ C @ P if columns.order > 2 else P",
+        "noise = P",
+        f"{ASSESS} {CLOSED} -k 'dual or learnt_prior'",
+    ),
+    Mutant(
+        "inversion/closed_form/corrections.py",
+        "total -= 0.5 * half @ half.T",
+        "total += 0.5 * half @ half.T",
+        f"{CLOSED} -k corrections",
+    ),
+    Mutant(
+        "inversion/closed_form/precision.py",
+        "np.mean(estimates**2 - variances)",
+        "np.mean(estimates**2)",
+        f"{CLOSED} -k learnt_prior",
+    ),
+    Mutant(
+        "inversion/result.py",
+        "keep = values > 1e-12 * max(float(values[-1]), 1e-300)",
+        "keep = values > 0.5 * max(float(values[-1]), 1e-300)",
+        f"{ASSESS} tests/test_mixed_inversion.py -k 'block or degrees'",
+    ),
+]
+
+SANDWICH = [
+    Mutant(
+        "inversion/composite/hessian.py",
+        "scale[:, None] / (1.0 - np.minimum(leverage, _LARGEST_LEVERAGE))",
+        "scale[:, None] * np.ones_like(leverage)",
+        f"{COMPOSITE} -k sandwich",
+    ),
+    Mutant(
+        "inversion/composite/sandwich.py",
+        "noise = 4.0 * float(",
+        "noise = 2.0 * float(",
+        f"{COMPOSITE} {PSEUDO} -k 'sandwich or same_rows'",
+    ),
+    Mutant(
+        "inversion/composite/sandwich.py",
+        "np.exp(-2.0 * leverage)",
+        "np.exp(-leverage)",
+        f"{COMPOSITE} {PSEUDO} -k 'sandwich or same_rows'",
+    ),
+    Mutant(
+        "inversion/composite/sandwich.py",
+        "    if not runaway:\n",
+        "    if True:\n",
+        f"{COMPOSITE} {PSEUDO} -k 'boundary or runaway'",
+    ),
+    Mutant(
+        "inversion/composite/sandwich.py",
+        "posterior=np.maximum(variances + inverse**2 @ prior, 0.0)",
+        "posterior=sampling",
+        f"{COMPOSITE} {PSEUDO} -k 'sandwich or posterior_does'",
+    ),
+    Mutant(
+        "inversion/composite/sandwich.py",
+        "theta + without @ (ridge * theta)",
+        "theta - without @ (ridge * theta)",
+        f"{COMPOSITE} {PSEUDO} tests/test_estimator.py -k 'sandwich or do_not_depend_on_the_prior'",
+    ),
+    Mutant("inversion/prior.py", "np.sqrt(2.0 * a)", "np.sqrt(a)", f"{PRIOR} {PSEUDO} -k 'elastic or l1'"),
+    Mutant("inversion/inflation.py", "sampling=fit.sampling * g,", "sampling=fit.sampling,", f"{TRUST} -k inflated"),
+    Mutant("inversion/inflation.py", "root = np.sqrt(g)", "root = g", f"{TRUST} -k inflated"),
+]
+
+LEARNT = [
+    Mutant(
+        "inversion/shrinkage/mixture.py",
+        "- self.df[:, None] * np.log(spread))",
+        "+ self.df[:, None] * np.log(spread))",
+        f"{SHRINK} -k 'moments_of_its_integral or evidence_are_gaussian'",
+    ),
+    Mutant(
+        "inversion/shrinkage/mixture.py",
+        "variance = mean + np.maximum(square, 0.0) * cavities.square / cavities.df",
+        "variance = mean",
+        f"{SHRINK} -k moments_of_its_integral",
+    ),
+    Mutant(
+        "inversion/shrinkage/mixture.py",
+        "cavities.square / cavities.df\n",
+        "cavities.square\n",
+        f"{SHRINK} -k one_scale_for",
+    ),
+    Mutant("inversion/shrinkage/mixture.py", "PSEUDO = 1.0", "PSEUDO = 1000.0", f"{SHRINK} -k drawn"),
+    Mutant(
+        "inversion/shrinkage/mixture.py",
+        "len(bulk) / max(len(chosen), 1)",
+        "1.0",
+        f"{SHRINK} -k 'drawn or speak_for_all'",
+    ),
+    Mutant(
+        "inversion/shrinkage/expectation.py",
+        "rho = mean / v_term[terms.group] - sites.shift + left",
+        "rho = mean / v_term[terms.group] + sites.shift + left",
+        f"{SHRINK} -k 'solved_exactly or integration'",
+    ),
+    Mutant("inversion/shrinkage/expectation.py", "- sites.shift + left", "- sites.shift", f"{SHRINK} -k stiff_prior"),
+    Mutant(
+        "inversion/shrinkage/expectation.py",
+        "gamma = np.maximum(1.0 / variance - precision, ",
+        "gamma = np.maximum(1.0 / variance, ",
+        f"{SHRINK} -k 'solved_exactly or integration'",
+    ),
+    Mutant(
+        "inversion/shrinkage/expectation.py",
+        "log_ratio=float(np.sum(total - gaussian))",
+        "log_ratio=float(np.sum(gaussian - total))",
+        f"{SHRINK} -k evidence_are_gaussian",
+    ),
+    Mutant(
+        "inversion/shrinkage/expectation.py",
+        "< strong * self.precision",
+        "> strong * self.precision",
+        f"{SHRINK} -k stand_out",
+    ),
+    Mutant(
+        "inversion/shrinkage/learn.py",
+        "- 0.5 * found.log_det + found.sites.log_ratio",
+        "+ 0.5 * found.log_det + found.sites.log_ratio",
+        f"{SHRINK} -k 'evidence'",
+    ),
+    Mutant(
+        "inversion/shrinkage/learn.py",
+        "key=lambda k: found[k], reverse=True)",
+        "key=lambda k: found[k])",
+        f"{SHRINK} -k 'origin or evidence'",
+    ),
+    Mutant(
+        "inversion/shrinkage/learn.py",
+        "posterior, sampling = B.power(2) @ found.variances,",
+        "posterior, sampling = found.variances,",
+        f"{SHRINK} tests/test_large_models.py -k 'origin or large'",
+    ),
+    Mutant(
+        "inversion/shrinkage/learn.py",
+        "deviate = root * fit.theta[n_own:] * (1.0 + alpha / n_samples)",
+        "deviate = root * fit.theta[n_own:] * alpha",
+        f"{SHRINK} -k 'sparse_truth or rare_events or start'",
+    ),
+    Mutant(
+        "inversion/shrinkage/expansion.py",
+        "adjusted = g[n_own:] - cross @",
+        "adjusted = g[n_own:] + cross @",
+        f"{SHRINK} -k fields_explain",
+    ),
+    Mutant(
+        "inversion/shrinkage/expansion.py",
+        "np.minimum(np.sqrt(np.maximum(deviance, 0.0)), size)",
+        "size",
+        f"{SHRINK} -k rare_count",
+    ),
+    Mutant(
+        "inversion/shrinkage/expansion.py",
+        "terms.sum(expected) / terms.df), size",
+        "terms.sum(expected)), size",
+        f"{SHRINK} -k root_of_a_block",
+    ),
+    Mutant(
+        "inversion/shrinkage/origins.py",
+        "[sparse.eye_array(n_own), alone @ T[:N]]",
+        "[sparse.eye_array(n_own), -(alone @ T[:N])]",
+        f"{SHRINK} -k same_distribution",
+    ),
+    Mutant(
+        "space/space.py",
+        "table[p >= p.max() * (1.0 - 1e-9)]",
+        "table[p <= p.min() * (1.0 + 1e-9)]",
+        f"{SHRINK} -k origins_do_not",
+    ),
+    Mutant("inversion/prior.py", "float(np.sum(J2 - noise))", "float(np.sum(J2))", f"{PRIOR} -k 'mackay or absent'"),
+    Mutant("inversion/prior.py", "if alpha * tau2 <= 1.0:", "if alpha * tau2 >= 1.0:", f"{PRIOR} -k uncertain_prior"),
+    Mutant(
+        "inversion/likelihood/information.py",
+        "-M * point.gradient / self.overcount, M",
+        "M * point.gradient / self.overcount, M",
+        f"{SHRINK} -k sparse_truth",
+    ),
+    Mutant(
+        "inversion/likelihood/information.py",
+        "np.sqrt(M / self.overcount)",
+        "np.sqrt(M * self.overcount)",
+        f"{TRUST} -k 'groups or inflated or worth_one'",
+    ),
+]
+
+DATA = [
+    Mutant(
+        "data/tables.py",
+        "None if weights is None else weights[kept]",
+        "None if weights is None else weights[: len(kept)]",
+        "tests/test_estimator.py tests/test_tables.py -k 'nan_are_left_out or left_out'",
+    ),
+    Mutant(
+        "estimator.py",
+        "numbers if rows.kept is None else numbers[rows.kept]",
+        "numbers[: samples.n_samples]",
+        f"{TRUST} -k follow_rows",
+    ),
+    Mutant("io/models.py", "        if (first <= 0).any():\n", "        if False:\n", "tests/test_io.py -k 'refused'"),
+    Mutant("io/models.py", "(np.diff(space.site[block], axis=1) <= 0).any()", "False", "tests/test_io.py -k 'refused'"),
+    Mutant(
+        "model/gauge.py",
+        "value[drop] * constant[column[drop]]",
+        "-value[drop] * constant[column[drop]]",
+        "tests/test_gauge.py -k 'same_distribution or formula'",
+    ),
+    Mutant("model/gauge.py", "comb(a, b) * float(s[i]) ** b", "float(s[i]) ** b", "tests/test_gauge.py -k binomial"),
+]
+
+MUTANTS = [*INTERVALS, *TESTS, *CHECKS, *CLOSED_FORM, *SANDWICH, *LEARNT, *DATA]
+
+
+def copy_tree(target: Path) -> None:
+    """What tests need, with the compiled kernels, which are kept by the times of their files."""
+    for part in PARTS:
+        source = ROOT / part
+        if source.is_dir():
+            shutil.copytree(source, target / part, ignore=shutil.ignore_patterns("*.pyc"))
+        else:
+            shutil.copy2(source, target / part)
+
+
+def survives(mutant: Mutant, tree: Path) -> bool:
+    """Whether all tests pass with the mistake in a copy of the tree, which is as it was afterwards."""
+    path = tree / mutant.source
+    times, text = path.stat(), path.read_text(encoding="utf-8")
+    path.write_text(mutant.planted(text), encoding="utf-8")
+    try:
+        done = run(mutant.tests, tree)
+    finally:
+        path.write_text(text, encoding="utf-8")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    if done.returncode not in (0, 1):  # 5: no test was selected; 2 and more: pytest itself failed
+        broken = done.returncode == 2 and "error" in done.stdout.lower() and "no tests ran" not in done.stdout
+        if not broken:
+            raise RuntimeError(f"{mutant}: pytest ended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr}")
+    return done.returncode == 0
+
+
+def run(tests: str, tree: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *shlex.split(tests)]
+    environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[""], help="mistakes with one of these words in file or text")
+    parser.add_argument("--list", action="store_true", help="name the mistakes and run nothing")
+    parser.add_argument("--sound", action="store_true", help="run the tests without mistakes first: all must pass")
+    options = parser.parse_args()
+    chosen = [each for each in MUTANTS if any(word in str(each) for word in options.only)]
+    for each in MUTANTS:  # loudly, before anything runs
+        each.planted((ROOT / each.source).read_text(encoding="utf-8"))
+    if options.list:
+        print("\n".join(map(str, chosen)))
+        return 0
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        copy_tree(tree)
+        for tests in sorted({each.tests for each in chosen}) if options.sound else []:
+            done = run(tests, tree)
+            if done.returncode:
+                raise RuntimeError(f"{tests} fails without a mistake, or selects nothing:\n{done.stdout[-2000:]}")
+        for number, each in enumerate(chosen, start=1):
+            start = time.perf_counter()
+            alive = survives(each, tree)
+            survivors += [each] * alive
+            word = "SURVIVED" if alive else "caught"
+            print(f"{number}/{len(chosen)} {word} {time.perf_counter() - start:.0f} s  {each}", flush=True)
+    print(f"{len(survivors)} of {len(chosen)} survived" + "".join(f"\n  {each}" for each in survivors))
+    return int(bool(survivors))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
