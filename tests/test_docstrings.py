@@ -13,7 +13,7 @@ from numpydoc.docscrape import FunctionDoc, get_doc_object
 from numpydoc.validate import Validator, validate
 
 import hbm_learn
-from hbm_learn import datasets, inference, inversion, plots, report, sampling
+from hbm_learn import assessment, datasets, inference, inversion, plots, report, sampling
 from hbm_learn.assessment.summary import Summary
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.assessment.trust import Trust
@@ -53,7 +53,7 @@ BRIEF = {"PR01", "YD01"}
 def entry_points() -> list[Any]:
     """Functions and classes that users call, or are given."""
     public: list[Any] = [getattr(hbm_learn, name) for name in hbm_learn.__all__ if name != "datasets"]
-    for module in (plots, datasets, report):
+    for module in (plots, datasets, report, assessment):
         public += [getattr(module, name) for name in module.__all__]
     public += [*inference.METHODS.values(), *sampling.METHODS.values(), ais.log_partition, inversion.fit]
     return [*public, Tests, Trust, Summary, Diagnostics, Samples]

@@ -235,6 +235,16 @@ def test_real_data_far_from_zero(weights):
         assert_close(stats, direct(X, w), rtol=1e-9)
 
 
+@pytest.mark.parametrize("weight", [2, 12])
+def test_weights_without_a_bit_are_counts_too(weight):
+    """Whole-number weights are taken bit by bit: here no row has the first."""
+    X = np.random.default_rng(4).choice([-1, 1], (90, 3))
+    weighted = Moments.from_samples(X, 2, sample_weight=np.full(90, weight))
+    repeated = Moments.from_samples(np.repeat(X, weight, axis=0), 2)
+    assert weighted.n_samples == repeated.n_samples == 90 * weight
+    np.testing.assert_allclose(weighted.covariance, repeated.covariance, atol=1e-12)
+
+
 def test_whole_numbers_merge_exactly_on_the_real_line_too():
     X = np.random.default_rng(0).integers(0, 100, size=(400, 3)) + 1000
     whole, a, b = (Moments.from_samples(part, 2) for part in (X, X[:150], X[150:].astype(float)))

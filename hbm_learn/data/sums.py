@@ -89,7 +89,8 @@ def _bit_sums(codes: np.ndarray, planes: Planes, order: int) -> list[np.ndarray]
     """Where all sites have the same planes, their sums at once; else each plane counts as a variable of its own."""
     words = _pack(codes, planes)
     if planes.shared is not None:
-        words = words.reshape(codes.shape[1], -1, words.shape[1])
+        n = codes.shape[1]
+        words = words.reshape(n, len(words) // n, words.shape[1])  # none, where no weight has the bit
         return [_bit_sum(words, planes.shared, k, planes.signed) for k in range(1, order + 1)]
     one = np.ones(1, dtype=np.int64)
     counts = [_bit_sum(words[:, None], one, k, signed=False) for k in range(1, order + 1)]
