@@ -76,6 +76,12 @@ def require_variation(moments: Moments) -> None:
             f"column {label(i)} is on {space.alphabets[i]} beside columns with listed values: a fit takes listed "
             "values in every column, or continuous ones in every column; bin it into a few values."
         )
+    if not moments.is_complete:
+        alone = Interactions.from_blocks([np.arange(space.n_columns)[:, None]], space.n_columns)
+        empty = np.unique(space.site[moments.n_observed(alone) <= 0])
+        if empty.size:
+            labels = ", ".join(label(int(i)) for i in empty[:10])
+            raise ValueError(f"column {labels} holds no value at all, so that nothing can be learnt of it: drop it.")
     constant = np.unique(space.site[~(np.diag(moments.covariance) > 0)])
     if constant.size:
         labels = ", ".join(label(int(i)) for i in constant[:10])

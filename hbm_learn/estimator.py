@@ -19,7 +19,6 @@ from hbm_learn.assessment.trust import Trust
 from hbm_learn.considered import check_order, considered_columns, powers_needed, require_variation
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
-from hbm_learn.data.tables import CompleteRows, complete_rows
 from hbm_learn.fitted import FittedMachine
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.learning import Learning
@@ -183,8 +182,8 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         Parameters
         ----------
         X : (M, n) array, data frame (pandas, polars), scipy sparse matrix, memory map or dask array
-            Text and categories as they are. Rows with missing cells are left out, with a warning that counts them;
-            ``predict`` fills them in afterwards.
+            Text and categories as they are. Cells may be missing (NaN, None, NA, null): what a row has is used, and
+            what is missing is summed over, or drawn again and again from the fit where that takes too long.
         y : object
             Ignored.
         sample_weight : (M,) array-like, default=None
@@ -199,15 +198,11 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
             Itself, fitted.
         """
         self._check_arguments(X)
-        samples, rows = self._samples(X, sample_weight)
-        numbers = None
-        if groups is not None:
-            numbers = check_groups(groups, samples.n_samples + rows.n_dropped)
-            numbers = numbers if rows.kept is None else numbers[rows.kept]
-        left_out = rows.n_dropped / max(samples.n_samples + rows.n_dropped, 1)
+        samples = self._samples(X, sample_weight)
+        numbers = None if groups is None else check_groups(groups, samples.n_samples)
         order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
         moments = Moments.from_samples(samples, order=max(2, order))
-        return self._learn(moments, samples, order, X, numbers, left_out)
+        return self._learn(moments, samples, order, X, numbers)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HBM:
         """Merge the moments of X with those seen so far, and invert again.
@@ -233,7 +228,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         before = getattr(self, "moments_", None)
         if before is not None:
             self._check_features(X)
-        samples, _ = self._samples(X, sample_weight, None if before is None else before.space)
+        samples = self._samples(X, sample_weight, None if before is None else before.space)
         order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
         moments = Moments.from_samples(samples, order=max(2, order))
         return self._learn(moments if before is None else before + moments, None, order, X)
@@ -245,7 +240,6 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         order: int,
         X: Any,
         groups: np.ndarray | None = None,
-        left_out: float = 0.0,
     ) -> HBM:
         """Everything that can fail comes first; attributes are set when it has not."""
         require_variation(moments)
@@ -262,7 +256,9 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
                 columns = considered_columns(None, order, moments.space, moments.feature_names)
                 result, considered = work.invert(columns), Terms(moments.space, columns)
             tests = PendingTests(result, work.rows(considered), considered, self.site, self.n_jobs, work.inflation)
-        trust = judge(result, moments, Seen(samples, work.check(result), left_out, groups is not None))
+        names, shares = moments.feature_names, moments.missing_shares
+        seen = Seen(samples, work.check(result), work.filled, shares, names, groups is not None)
+        trust = judge(result, moments, seen)
         return self._keep(result, moments, tests, trust, order, X)
 
     def _keep(
@@ -303,26 +299,18 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         check_settings(self)
         _get_feature_names(X)
 
-    def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> tuple[Samples, CompleteRows]:
-        """Checked samples; rows with missing cells are left out, with a warning."""
-        rows = complete_rows(X, sample_weight)
-        X, sample_weight = rows.X, rows.sample_weight
-        if rows.n_dropped:
-            warnings.warn(
-                f"{rows.n_dropped} row{'s' * (rows.n_dropped > 1)} of X with missing values left out of the fit.",
-                UserWarning,
-                stacklevel=3,
-            )
+    def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> Samples:
+        """Checked samples, in which cells may be missing."""
         if space is not None:
-            return Samples.check(X, sample_weight=sample_weight, space=space), rows
-        samples = Samples.check(
+            return Samples.check(X, sample_weight=sample_weight, space=space, allow_nan=True).complete()
+        return Samples.check(
             X,
             self.alphabet,
             sample_weight,
             categorical_features=self.categorical_features,
             powers=powers_needed(self.powers, self.interactions),
-        )
-        return samples, rows
+            allow_nan=True,
+        ).complete()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -119,9 +119,9 @@ class FittedMachine:
             standard_error: J in the user's coding. effect, effect_error: that of variables in units of their
             standard deviations about their means. lower, upper: interval of the effect. z, df, p_value: of the
             test that the effect is zero. q_value: share of false findings among all of that order at least as
-            sure. sign_rate: posterior probability that the effect has the other sign. n_effective: rows behind
-            it. selected: whether it is there by its own test (with ``fdr``, what is there only as a subset of
-            another is not).
+            sure. sign_rate: posterior probability that the effect has the other sign. n_effective: complete rows
+            that would tell as much: fewer than there are, where cells are missing. selected: whether it is there by
+            its own test (with ``fdr``, what is there only as a subset of another is not).
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)

@@ -14,9 +14,11 @@ from hbm_learn.assessment.checked import fit_and_check
 from hbm_learn.assessment.node_data import DistinctRows
 from hbm_learn.assessment.predictive import PredictiveCheck
 from hbm_learn.assessment.tests import Tests
+from hbm_learn.data.incomplete import FilledRows, IncompleteRows
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.missing.imputation import Imputer
 from hbm_learn.inversion.prior import Prior, check_alpha
 from hbm_learn.inversion.result import Fit, InversionResult
 from hbm_learn.sampling.chains import sweep_cost
@@ -24,6 +26,8 @@ from hbm_learn.terms import Terms
 
 # Chains of a model that takes more than this a sweep are not run to check it.
 MAX_SWEEP = 2e5
+# Copies of each row with gaps that tests and checks see.
+COPIES = 5
 
 
 class Learning:
@@ -47,6 +51,8 @@ class Learning:
         {order: g}: so many rows are worth one; empty without groups.
     seed : int
         Of all that is random in this fit.
+    filled : FilledRows or None
+        Where cells are missing: the rows with these drawn from the last fit.
     """
 
     def __init__(
@@ -64,11 +70,15 @@ class Learning:
             assert samples is not None
             self.inflation = dependence.design_effects(samples, columns, groups)
         self._checks: list[tuple[Any, PredictiveCheck]] = []
+        self.filled: FilledRows | None = None
+        self._imputer: Imputer | None = None
+        if samples is not None and not moments.is_complete and moments.space.is_finite:
+            self._imputer = Imputer(IncompleteRows.of(samples), COPIES, self.seed, parameters.n_jobs)
 
     def invert(self, columns: Interactions) -> InversionResult:
         """The fit of these sets of columns; beyond enumeration by what its samples say is the data's model."""
         mine = self.parameters
-        return inversion.fit(
+        result = inversion.fit(
             self.moments,
             self.samples,
             columns,
@@ -84,18 +94,29 @@ class Learning:
             random_state=self.seed,
             verbose=mine.verbose,
         )
+        if self._imputer is not None:
+            self.filled = self._imputer.draw(result.model)
+        return result
+
+    def _complete(self) -> Samples | None:
+        """The rows, with the missing cells drawn from the last fit."""
+        return self.samples if self.filled is None else self.filled.samples
 
     def _recheck(self, fit: Fit) -> Fit:
         """A fit by pseudolikelihood, or by the likelihood where its samples are not like the data."""
         assert self.samples is not None
         if sweep_cost(fit.parameters.model(fit.theta, self.moments.space)) > MAX_SWEEP:
             return fit
+        samples, moments = self.samples, self.moments
+        if self._imputer is not None:
+            samples = self._imputer.draw(fit.parameters.model(fit.theta)).samples
+            moments = Moments.from_samples(samples, order=moments.order)
         found = fit_and_check(
-            self.samples,
+            samples,
             fit.parameters,
             Prior(fit.alpha),
             first=fit,
-            moments=self.moments,
+            moments=moments,
             random_state=self.seed,
             n_jobs=self.parameters.n_jobs,
             verbose=self.parameters.verbose,
@@ -108,11 +129,16 @@ class Learning:
         samples = self.samples
         if samples is None or self.parameters.refine is None or not nested.affordable(samples, considered):
             return None
-        return DistinctRows.of(samples)
+        if self._imputer is None:
+            return DistinctRows.of(samples)
+        return None if self.filled is None else DistinctRows.filled(self.filled)
 
     def select(self, considered: Terms) -> tuple[InversionResult, Tests]:
         """Selection at the level ``fdr``: by tests on the rows, or by those of fits where there are none."""
-        mine, rows = self.parameters, self.rows(considered)
+        mine = self.parameters
+        if self._imputer is not None and mine.refine is not None:
+            self.invert(considered.columns)  # what fills the gaps in
+        rows = self.rows(considered)
         if rows is None:
             first = selection.preselect(self.moments, considered.columns, mine.site)
             return selection.select_and_refit(first, self.invert, mine.fdr)
@@ -127,11 +153,11 @@ class Learning:
         for columns, found in self._checks:
             if columns == result.model.columns:
                 return found
-        model = result.model
-        if self.samples is None or not model.space.is_finite or self.samples.n_samples < 2:
+        model, samples = result.model, self._complete()
+        if samples is None or not model.space.is_finite or samples.n_samples < 2:
             return None
         if model.space.enumerable(predictive.MAX_LISTED):
-            return predictive.check_listed(model, self.samples, self.seed)
+            return predictive.check_listed(model, samples, self.seed)
         if sweep_cost(model) > MAX_SWEEP:
             return None
-        return predictive.check(model, self.samples, self.seed, n_jobs=self.parameters.n_jobs)
+        return predictive.check(model, samples, self.seed, n_jobs=self.parameters.n_jobs)

@@ -225,13 +225,15 @@ def test_groups_by_number_and_what_is_wrong_with_them(repeats, capsys, frame):
     assert "column 'subject' of --groups lacks the label of 2 rows" in err
 
 
-def test_rows_with_missing_values_are_left_out_with_a_word(folder, capsys, frame):
+def test_rows_with_missing_values_are_used(folder, capsys, frame):
     broken = frame.astype(float)
     broken.iloc[3, 1] = np.nan
     broken.to_csv("gaps.csv", index=False)
-    code, _, err = run(capsys, "fit", "gaps.csv")
+    code, out, err = run(capsys, "fit", "gaps.csv", "--report", "gaps.html")
     assert code == 0
-    assert err == "hbm-learn: warning: 1 row of X with missing values left out of the fit.\n"
+    assert err == ""
+    assert f"{len(frame):,} rows" in out
+    assert f"{len(frame):,}, 1 with missing values" in Path("gaps.html").read_text(encoding="utf-8")
 
 
 # ---------------------------------------------------------------------- formats
@@ -536,7 +538,7 @@ def test_values_that_stand_for_missing(mixed_folder, capsys, mixed_frame):
     gaps.to_csv("gaps.csv", index=False)
     code, out, err = run(capsys, "fit", "gaps.csv", "--order", 2, "--na", "-9,unknown")
     assert code == 0
-    assert "20 rows" in err
+    assert err == ""
     assert "2 numeric with 2 to 5 values and 2 nominal with 3 labels" in out
     code, out, _ = run(capsys, "info", "gaps.csv", "--na", "-9,unknown")
     assert code == 0
@@ -609,7 +611,7 @@ def test_info_tells_every_column(mixed_folder, capsys, mixed_frame):
     assert "more than 16 values" in lines["pay"]
     assert "-99 looks like a code for missing" in lines["rate"]
     assert "fit would refuse 3 columns: --drop id,flat,pay leaves them out." in out
-    assert "500 rows with a missing value would be left out of a fit." in out
+    assert "500 rows with a missing value: a fit uses what is there of them." in out
     assert "Without them, fit takes order 3: 20 interactions, fitted by exact likelihood." in out
     code, out, _ = run(capsys, "info", "odd.csv", "--drop", "id,flat,pay,rate", "--categorical", "age")
     assert code == 0

@@ -4,6 +4,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hbm_learn import HBM, BoltzmannMachine, datasets, sample
@@ -99,15 +100,18 @@ def test_orders_are_compared_by_evidence():
     assert "does not prefer order 3" in by_name(est)["orders compared"].sentence
 
 
-def test_rows_left_out_are_counted():
-    shares = {0.01: "good", 0.2: "care", 0.7: "bad"}
-    assert {share: checks.rows_left_out(share)[0].verdict for share in shares} == shares
-    assert checks.rows_left_out(0.0) == []
+def test_missing_cells_are_counted():
+    shares = {0.01: "good", 0.4: "good", 0.6: "care", 0.9: "bad"}
+    assert {share: checks.missing_cells(np.full(3, share))[0].verdict for share in shares} == shares
+    assert checks.missing_cells(np.array([0.0, 0.9, 0.0]))[0].verdict == "care"
+    assert checks.missing_cells(np.zeros(3)) == checks.missing_cells(None) == []
     X = np.random.default_rng(0).choice([0.0, 1.0], (400, 4))
-    X[:80, 0] = np.nan
-    with pytest.warns(UserWarning, match="80 rows"):
-        est = HBM(order=2).fit(X)
-    assert by_name(est)["rows left out"].value == pytest.approx(0.2)
+    X[:80, 2] = np.nan
+    found = by_name(HBM(order=2).fit(pd.DataFrame(X, columns=list("abcd"))))["missing cells"]
+    assert found.value == pytest.approx(0.05)
+    assert found.verdict == "good"
+    assert "most in c (20 %)" in found.sentence
+    assert "missing cells" not in by_name(HBM(order=2).fit(X[80:]))
 
 
 def test_beyond_enumeration_a_fit_is_sampled():
@@ -224,14 +228,16 @@ def test_bad_groups_are_named(groups, message):
         HBM(order=2).fit(X, groups=groups)
 
 
-def test_groups_follow_rows_that_are_left_out():
+@pytest.mark.parametrize("alpha", [0.0, "auto"])
+def test_groups_of_rows_with_missing_cells(alpha):
+    """Every row three times: errors are those of one of each, whatever is missing."""
     model = datasets.make_random(5, {2: 0.3}, 0.2, random_state=17)
-    X = np.repeat(sample(model, 400, random_state=18), 3, axis=0).astype(float)
-    groups = np.repeat([f"subject {k}" for k in range(400)], 3)
-    holes = X.copy()
-    holes[::50, 0] = np.nan
-    kept = ~np.isnan(holes).any(axis=1)
-    with pytest.warns(UserWarning, match="rows of X"):
-        est = HBM(order=2).fit(holes, groups=groups)
-    same = HBM(order=2).fit(X[kept], groups=groups[kept])
-    np.testing.assert_allclose(est.effect_errors_, same.effect_errors_)
+    once = sample(model, 1000, random_state=18).astype(float)
+    once[np.random.default_rng(0).random(once.shape) < 0.2] = np.nan
+    groups = np.repeat([f"subject {k}" for k in range(1000)], 3)
+    thrice = HBM(order=2, alpha=alpha).fit(np.repeat(once, 3, axis=0), groups=groups)
+    single = HBM(order=2, alpha=alpha).fit(once)
+    ratio = thrice.effect_errors_ / single.effect_errors_
+    assert 0.9 < np.median(ratio) < 1.1
+    deviates = np.abs(thrice.tests_.z / single.tests_.z)
+    assert 0.9 < np.median(deviates) < 1.1

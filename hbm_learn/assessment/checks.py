@@ -13,6 +13,7 @@ from hbm_learn.assessment.compared import LEVEL
 from hbm_learn.assessment.predictive import MAX_LISTED, PredictiveCheck
 from hbm_learn.assessment.selection import WORTH
 from hbm_learn.assessment.trust import Check, Trust
+from hbm_learn.data.incomplete import FilledRows
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.result import InversionResult
@@ -23,8 +24,9 @@ from hbm_learn.states import StateTable
 SMALL_BIAS, LARGE_BIAS = 1.0, 2.0
 # A learnt prior whose sites are further apart than this has not settled.
 UNSETTLED = 0.1
-# Shares of rows left out that ask for care, and that make a fit one of other data.
-SOME_ROWS, MANY_ROWS = 0.05, 0.5
+# Shares of missing cells, of the whole table or of a column, that ask for care, and beyond which a fit leans on what
+# was filled in.
+SOME_CELLS, MANY_CELLS = 0.5, 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +38,21 @@ class Seen:
     samples : Samples or None
     predictive : PredictiveCheck or None
         Samples of the fitted model against the data.
-    left_out : float
-        Share of the rows that were left out for missing cells.
+    filled : FilledRows or None
+        Where cells are missing, the rows with these drawn from the fit.
+    missing : (n,) array or None
+        Share of missing cells of each column, where there are some.
+    names : list of str or None
+        Of the columns.
     grouped : bool
         Whether ``groups`` were given.
     """
 
     samples: Samples | None = None
     predictive: PredictiveCheck | None = None
-    left_out: float = 0.0
+    filled: FilledRows | None = None
+    missing: np.ndarray | None = None
+    names: list[str] | None = None
     grouped: bool = False
 
 
@@ -60,12 +68,14 @@ def judge(result: InversionResult, moments: Moments, seen: Seen) -> Trust:
     seen : Seen
     """
     model, space = result.model, result.model.space
+    if seen.filled is not None:
+        moments = Moments.from_samples(seen.filled.samples, order=moments.order)
     exact = space.is_finite and space.enumerable(MAX_LISTED) and np.isfinite(moments.n_samples)
     table = StateTable(model.in_space(moments.standard.space)) if exact else None
     found, discrepancy = fitted_moments(result, moments, table, seen.predictive)
     bias = _bias(result, moments, table)
     checks = [optimiser(result), found, *unfitted_moments(seen.predictive), *closed_form(result, moments, table, bias)]
-    checks += [*rows_left_out(seen.left_out), *dependent_rows(result, seen), *orders(result)]
+    checks += [*missing_cells(seen.missing, seen.names), *dependent_rows(result, seen), *orders(result)]
     return Trust(tuple(checks), discrepancy, bias)
 
 
@@ -175,13 +185,26 @@ def _bias(result: InversionResult, moments: Moments, table: StateTable | None) -
     return bias_by_corrections(result, moments)
 
 
-def rows_left_out(share: float) -> list[Check]:
-    """Whether the rows that were fitted are most of those given."""
-    if not share:
+def missing_cells(shares: np.ndarray | None, names: list[str] | None = None) -> list[Check]:
+    """How much of the table is missing, and where most.
+
+    Parameters
+    ----------
+    shares : (n,) array or None
+        Of missing cells of each column.
+    names : list of str or None
+        Of the columns.
+    """
+    if shares is None or not shares.any():
         return []
-    verdict = "good" if share <= SOME_ROWS else "care" if share <= MANY_ROWS else "bad"
-    sentence = f"{100 * share:.3g} % of the rows have missing cells and were left out."
-    return [Check("rows left out", share, verdict, sentence)]
+    share, worst = float(shares.mean()), int(np.argmax(shares))
+    label = f"column {worst}" if names is None else names[worst]
+    says = f"{100 * share:.3g} % of the cells are missing, most in {label} ({100 * shares[worst]:.3g} %)"
+    if share <= SOME_CELLS and shares[worst] <= MANY_CELLS:
+        return [Check("missing cells", share, "good", f"{says}; the others of their rows are used.")]
+    verdict = "bad" if share > MANY_CELLS else "care"
+    remedy = "what is missing is taken to depend on what was seen alone; drop columns that are hardly there."
+    return [Check("missing cells", share, verdict, f"{says}: {remedy}")]
 
 
 def dependent_rows(result: InversionResult, seen: Seen) -> list[Check]:

@@ -15,7 +15,7 @@ from scipy import fft
 
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
-from hbm_learn.space import Space
+from hbm_learn.space import MISSING, Space
 
 # Sets of columns of each order that are looked at, and rows in a stretch of time.
 _SETS, _ROWS = 24, 4096
@@ -79,18 +79,33 @@ def _rows(samples: Samples, most: int | None) -> tuple[np.ndarray, np.ndarray]:
 
 def _scores(space: Space, codes: np.ndarray, w: np.ndarray, columns: Interactions) -> dict[int, np.ndarray]:
     """{order: (rows, sets) centred products} of single columns and of some sets of each order."""
-    frequencies = [np.bincount(c, w, minlength=q) / w.sum() for c, q in zip(codes.T, space.sizes)]
+    missing = codes == MISSING
+    frequencies = [_shares(c, w, q) for c, q in zip(codes.T, space.sizes)]
     seen = [np.count_nonzero(p) for p in frequencies]
     if min(seen) < 2:  # a stretch in which nothing happens says nothing
         codes, frequencies = codes[:0], [np.full(q, 1.0 / q) for q in space.sizes]
-    u = space.standard([p + 1e-12 for p in frequencies]).columns(codes)
+        missing = missing[:0]
+    gaps = bool(missing.any())
+    u = space.standard([p + 1e-12 for p in frequencies]).columns(np.where(missing, 0, codes) if gaps else codes)
+    there = ~missing[:, space.site]
     found = {1: _evenly(np.arange(space.n_columns)[:, None])}
     found |= {k: _evenly(columns.block(k)) for k in columns.orders}
     out = {}
     for k, sets in found.items():
         s = np.prod(u[:, sets], axis=2)
+        if gaps:  # what was not seen says nothing
+            seen = there[:, sets].all(axis=2)
+            mine = w[: len(s), None] * seen
+            out[k] = (s - (mine * s).sum(axis=0) / np.maximum(mine.sum(axis=0), 1e-300)) * seen
+            continue
         out[k] = s - np.average(s, axis=0, weights=w[: len(s)]) if len(s) else s
     return out
+
+
+def _shares(codes: np.ndarray, w: np.ndarray, q: int) -> np.ndarray:
+    """(q,) of the values of one variable, among what is not missing."""
+    counts = np.bincount(codes, w, minlength=q)[:q]
+    return counts / max(counts.sum(), 1e-300)
 
 
 def _evenly(rows: np.ndarray) -> np.ndarray:

@@ -47,8 +47,8 @@ def drop_at(node: Node, params: list[np.ndarray]) -> tuple[np.ndarray, np.ndarra
             these = part[near]
             root[these], df[these] = _statistics(node, [params[t] for t in these], eta, h)
     for t in far:
-        theta, D = _refit(node, params[t], nulls[t][0])
-        found = _statistics(node, [params[t]], _on_rows(node, theta[None]), _on_rows(node, D))
+        eta, h = _refit(node, params[t], nulls[t][0])
+        found = _statistics(node, [params[t]], eta, h)
         root[t : t + 1], df[t : t + 1] = found
     return root, df
 
@@ -83,6 +83,8 @@ def _chord(
     moved = np.concatenate([node.theta[J] for J in params])[:, None, None] * h
     single = bool((sizes == 1).all())
     eta = here - (moved if single else np.add.reduceat(moved, np.cumsum(sizes) - sizes, axis=0))
+    if node.data.observed is not None:
+        h += node.unseen(np.concatenate(params))
     gradient = -node.ridge * theta
     for where in node.data.chunks():
         gradient += node.adjoint(node.residuals(eta[:, :, where], where)[0], node.design(where))
@@ -113,15 +115,26 @@ def _reduced(node: Node, J: np.ndarray, D: np.ndarray, x: np.ndarray) -> np.ndar
 
 
 def _refit(node: Node, J: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """θ and d at the maximum without J."""
+    """The fields η (1, o, R) at the maximum without J, and h (d, o, R) along d there."""
     fixed = np.zeros(len(start), dtype=bool)
     fixed[J] = True
     theta, H = node.maximise(start, node.H, fixed)
     D = np.zeros((len(J), len(start)))
     D[:, J] = np.eye(len(J))
-    free = ~fixed
-    D[:, free] = -linalg.solve(H[np.ix_(free, free)], H[np.ix_(free, J)], assume_a="pos").T
-    return theta, D
+    free = np.flatnonzero(~fixed)
+    inside = H[np.ix_(free, free)]
+    D[:, free] = -linalg.solve(inside, H[np.ix_(free, J)], assume_a="pos").T
+    eta, h = _on_rows(node, theta[None]), _on_rows(node, D)
+    if node.data.observed is not None:
+        # Of what was seen alone the projection is another one.
+        h += node.unseen(J)
+        cross, at = node.ridge * D, np.broadcast_to(eta, h.shape)
+        for where in node.data.chunks():
+            cross += node.adjoint(node.covariance_products(at[:, :, where], h[:, :, where], where), node.design(where))
+        back = np.zeros_like(D)
+        back[:, free] = linalg.solve(inside, cross[:, free].T, assume_a="pos").T
+        h -= _on_rows(node, back)
+    return eta, h
 
 
 def _statistics(node: Node, params: list[np.ndarray], eta: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hbm_learn._kernels import score
+from hbm_learn.data.incomplete import FilledRows
 from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.parameters import own_functions
 from hbm_learn.space import Space
@@ -22,11 +23,15 @@ _HELD = 2**23
 
 @dataclass(frozen=True, eq=False)
 class DistinctRows:
-    """Different rows of codes (R, n), and how much weight each has (R,)."""
+    """Different rows of codes (R, n), and how much weight each has (R,).
+
+    Where cells were missing, rows are filled in, and ``observed`` (R, n) says which cells were there.
+    """
 
     space: Space
     codes: np.ndarray
     weights: np.ndarray
+    observed: np.ndarray | None = None
 
     @classmethod
     def of(cls, samples: Samples) -> DistinctRows:
@@ -41,6 +46,14 @@ class DistinctRows:
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         w = np.bincount(inverse.ravel(), weights)
         return cls(samples.space, codes[first[w > 0]], w[w > 0])
+
+    @classmethod
+    def filled(cls, rows: FilledRows) -> DistinctRows:
+        """Of rows whose missing cells were drawn from a model of them."""
+        both = np.ascontiguousarray(np.concatenate([rows.codes, rows.observed.astype(np.uint8)], axis=1))
+        keys = both.view(np.dtype((np.void, both.shape[1]))).ravel()
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        return cls(rows.space, rows.codes[first], np.bincount(inverse.ravel(), rows.weights), rows.observed[first])
 
     @property
     def frequencies(self) -> list[np.ndarray]:
@@ -60,6 +73,11 @@ class NodeData:
         How often each row occurs: they sum to the number of samples.
     Y : (N + 1, R) array
         Columns, then 1: a set of columns of fewer members than others is filled with N.
+    tested : (N + 1, R) array
+        The same with zeros where a variable was missing: what is tested must have been seen, as what was filled in
+        follows from the couplings themselves. Y where nothing was missing.
+    observed : (n, R) bool array or None
+        Which cells were there; None for all.
     own : list of (q_i, o_i) arrays
         Functions of each variable alone, which begin with its columns.
     extent : (N,) array
@@ -73,6 +91,10 @@ class NodeData:
         self.space = seen.space.standard(self.frequencies)
         self.codes = np.ascontiguousarray(codes.T)
         self.Y = np.concatenate([self.space.columns(codes).T, np.ones((1, len(codes)))])
+        self.observed = None if seen.observed is None else np.ascontiguousarray(seen.observed.T)
+        self.tested = self.Y
+        if self.observed is not None:
+            self.tested = np.concatenate([self.Y[:-1] * self.observed[self.space.site], self.Y[-1:]])
         nominal = [a.is_nominal for a in self.space.alphabets]
         tables = list(zip(self.space.functions, self.frequencies, nominal))
         self.own = [own_functions(t, p, site == "free", labels) for t, p, labels in tables]  # type: ignore[arg-type]
@@ -83,6 +105,10 @@ class NodeData:
     @property
     def n_samples(self) -> float:
         return float(self.weights.sum())
+
+    def weights_of(self, site: int) -> np.ndarray:
+        """(R,) the weights of the rows in which a variable was observed, zero elsewhere."""
+        return self.weights if self.observed is None else self.weights * self.observed[site]
 
     def chunks(self, width: int = _WIDE) -> Iterator[slice]:
         """Rows a few thousand at a time, more where little is made of each: fewer than so many numbers."""
@@ -99,10 +125,20 @@ class NodeData:
             self._held.owner = owner
         return self._held.array
 
-    def monomials(self, rows: np.ndarray, where: slice, out: np.ndarray | None = None) -> np.ndarray:
-        """(…, C) products of the columns in each row of a (…, k) array, k ≥ 1; in ``out`` if it is given."""
+    def monomials(
+        self, rows: np.ndarray, where: slice, out: np.ndarray | None = None, tested: bool = False
+    ) -> np.ndarray:
+        """(…, C) products of the columns in each row of a (…, k) array, k ≥ 1; in ``out`` if it is given.
+
+        If ``tested``, zero where a member was missing.
+        """
         out = np.empty((*rows.shape[:-1], where.stop - where.start)) if out is None else out
-        score.products(self.Y, rows.reshape(-1, rows.shape[-1]), where.start, out.reshape(-1, out.shape[-1]))
+        score.products(
+            self.tested if tested else self.Y,
+            rows.reshape(-1, rows.shape[-1]),
+            where.start,
+            out.reshape(-1, out.shape[-1]),
+        )
         return out
 
 

@@ -43,6 +43,8 @@ class Node:
         Parameters of output k are ``ptr[k]:ptr[k + 1]``.
     interaction : (P,) array
         The set of columns, by its position in ``model``, that each parameter is the coupling of; −1 for a field.
+    weights : (R,) array
+        Of the rows; zero where the variable was missing.
     theta : (P,) array
     H : (P, P) array
         −∂² of the log-likelihood with the ridge, at θ.
@@ -69,7 +71,7 @@ class Node:
         ]
         self.ridge = np.where(self.interaction >= 0, np.concatenate(ridge), 0.0)
         self._owners: tuple[Terms, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] | None = None
-        self.x = data.codes[site]
+        self.x, self.weights = data.codes[site], data.weights_of(site)
         if self.is_binary:
             self.gap, self.side = float(self.O[1, 0] - self.O[0, 0]), np.where(self.x == 1, 1.0, -1.0)
         self.theta = np.zeros(len(self.interaction))
@@ -132,7 +134,7 @@ class Node:
 
     def residuals(self, eta: np.ndarray, where: slice, with_value: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """w (O(x) − ⟨O⟩) (B, o, C) for η (B, o, C), and Σ w ln p(x) (B,), which two values leave out unless wanted."""
-        w = self.data.weights[where]
+        w = self.weights[where]
         if self.is_binary:
             residual, seen = two_values.residuals(eta[:, 0], self.gap, self.side[where], w)
             return residual[:, None], np.log(seen) @ w if with_value else np.zeros(len(eta))
@@ -160,18 +162,29 @@ class Node:
     def covariance(self, eta: np.ndarray, where: slice) -> np.ndarray:
         """(o, o, C) w Cov(O_k, O_l) for η (o, C)."""
         if self.is_binary:
-            return two_values.variances(eta, self.gap, self.data.weights[where])[None]
+            return two_values.variances(eta, self.gap, self.weights[where])[None]
         out = np.empty((len(eta), *eta.shape))
-        score.covariances(eta, self.O, self.data.weights[where], out)
+        score.covariances(eta, self.O, self.weights[where], out)
         return out
 
     def covariance_products(self, eta: np.ndarray, h: np.ndarray, where: slice) -> np.ndarray:
         """w Cov(O, h·O) (B, o, C) for η and h (B, o, C)."""
-        w = self.data.weights[where]
+        w = self.weights[where]
         if self.is_binary:
             return two_values.variances(eta, self.gap, w) * h
         out = np.empty_like(h)
         score.covariance_products(eta, h, self.O, w, out)
+        return out
+
+    def unseen(self, params: np.ndarray) -> np.ndarray:
+        """(B, o, R) what the fields of some parameters lack once rows where a member was missing are left out."""
+        out = np.zeros((len(params), len(self.outputs), len(self.weights)))
+        every = slice(0, len(self.weights))
+        sets = [row for rows in self.features for row in rows]
+        for b, r in enumerate(params):
+            k = int(np.searchsorted(self.ptr, r, side="right")) - 1
+            row = sets[self.outputs[k][r - self.ptr[k]] - 1][None]
+            out[b, k] = (self.data.monomials(row, every, tested=True) - self.data.monomials(row, every))[0]
         return out
 
     # ------------------------------------------------------------------ fit

@@ -72,9 +72,9 @@ def direction(S: np.ndarray, V: np.ndarray, before: np.ndarray) -> Direction:
 def tail(node: Node, eta: np.ndarray, h: np.ndarray) -> tuple[float, float]:
     """z and V of the score along h (o, R) where the node's natural parameters are η (o, R)."""
     if node.is_binary:
-        z, _, V = two_values.tail(eta[0], h[0], node.O, node.x, node.data.weights, GAUSSIAN)
+        z, _, V = two_values.tail(eta[0], h[0], node.O, node.x, node.weights, GAUSSIAN)
     else:
-        z, _, V = score.tail(eta, h, node.O, node.x, node.data.weights, GAUSSIAN)
+        z, _, V = score.tail(eta, h, node.O, node.x, node.weights, GAUSSIAN)
     return float(z), float(V)
 
 

@@ -230,7 +230,7 @@ def _sums(node: Node, outputs: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray
         weighted = [[Phi[mine] * C[k, l] for l, mine in enumerate(node.outputs)] for k in range(len(node.outputs))]
         for lo in range(0, T, step):
             part = slice(lo, lo + step)
-            G = node.data.monomials(rest[part], where)
+            G = node.data.monomials(rest[part], where, tested=True)
             for i, k in enumerate(outputs):
                 score.weighted_sums(G[:, i], residual[k], C[k, k], S[part, i], raw[part, i, i])
                 for l in range(len(node.outputs)):
@@ -255,7 +255,7 @@ def _tails(node: Node, outputs: np.ndarray, rest: np.ndarray, alpha: np.ndarray,
             Phi = node.design(where)
             eta[:, where] = node.fields(node.theta[None], Phi)[0]
             h[:, :, where] = -node.fields(theta[part], Phi)
-            G = node.data.monomials(rest[part], where)
+            G = node.data.monomials(rest[part], where, tested=True)
             for i, k in enumerate(outputs):
                 h[:, k, where] += alpha[part, i, None] * G[:, i]
         z[part] = [tail(node, eta, each)[0] for each in h]

@@ -57,8 +57,8 @@ def frame(
         standard_error: J in the user's coding. effect, effect_error: J̃ with every variable in units of its standard
         deviation about its mean. lower, upper: interval of the effect. z, df, p_value: of the test that the effect is
         zero. q_value: share of false findings among all of that order at least as sure. sign_rate: posterior
-        probability that the effect has the other sign. n_effective: rows behind it. selected: whether it is there by
-        its own test (with ``fdr``, what is there only as a subset of another is not).
+        probability that the effect has the other sign. n_effective: complete rows that would tell as much. selected:
+        whether it is there by its own test (with ``fdr``, what is there only as a subset of another is not).
     """
     import pandas as pd
 
@@ -79,7 +79,7 @@ def frame(
             "p_value": tests.p_values,
             "q_value": tests.q_values,
             "sign_rate": intervals.sign_rates(result),
-            "n_effective": np.full(len(terms), float(n_samples)),
+            "n_effective": result.n_effective(n_samples),
             "selected": np.ones(len(terms), dtype=bool) if fdr is None else tests.passing(fdr),
         }
     )

@@ -36,6 +36,8 @@ class Tests:
     method : str
         "score": conditional score tests with a saddlepoint, from the rows; "wald": estimates over their errors, where
         there are no rows to go back to, or too many tests for them.
+    whole : Tests or None
+        Of everything, where that is more.
     """
 
     # pytest would take a class of this name for a test case.
@@ -102,10 +104,10 @@ class Tests:
         """These tests of a refined fit with, as ``everything``, the first ones for what it does not have."""
         where = first.terms.keys.positions(self.terms.keys)
         q = np.where(first.q_values <= level, 1.0, first.q_values)  # it did not pass
-        arrays = [first.z.copy(), first.df.copy(), first.p_values.copy(), q]
-        for all_of_them, mine in zip(arrays, (self.z, self.df, self.p_values, self.q_values)):
+        z, df, p = first.z.copy(), first.df.copy(), first.p_values.copy()
+        for all_of_them, mine in zip((z, df, p, q), (self.z, self.df, self.p_values, self.q_values)):
             all_of_them[where[where >= 0]] = mine[where >= 0]
-        return replace(self, whole=Tests(first.terms, first.considered, *arrays, self.method))
+        return replace(self, whole=Tests(first.terms, first.considered, z, df, p, q, self.method))
 
     def passing(self, level: float) -> np.ndarray:
         """(p,) whether q ≤ level."""

@@ -15,7 +15,6 @@ from hbm_learn.cli.files import categorical_features, load, read_table
 from hbm_learn.cli.terminal import more_rows, print_table
 from hbm_learn.considered import check_order
 from hbm_learn.data.samples import Samples
-from hbm_learn.data.tables import complete_rows
 from hbm_learn.inversion import choose_refinement
 from hbm_learn.io import models, tables
 from hbm_learn.io.archives import Archive
@@ -109,13 +108,14 @@ def _plan(args: Namespace, X: Any, columns: Sequence[ColumnFacts]) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the table of columns says it
             rest = tables.choose_columns(X, None, [name for name, c in zip(names, columns) if not c.fits])
-            rest, _, dropped, _ = complete_rows(rest, None)
-            samples = Samples.check(rest, categorical_features=[k for k, c in enumerate(taken) if c.nominal])
+            nominal = [k for k, c in enumerate(taken) if c.nominal]
+            samples = Samples.check(rest, categorical_features=nominal, allow_nan=True)
         order = check_order("auto", None, samples.space, samples.feature_names)
     except ValueError as error:
         return [*sentences, f"fit would stop: {error}"]
-    if dropped:
-        sentences.append(f"{words.counted(dropped, 'row')} with a missing value would be left out of a fit.")
+    if samples.n_incomplete:
+        gaps = words.counted(samples.n_incomplete, "row")
+        sentences.append(f"{gaps} with a missing value: a fit uses what is there of them.")
     number = sum(comb(samples.n_features, k) for k in range(2, order + 1))
     lower = f" Without --fdr it returns to order {order - 1} where the evidence does not prefer {order}."
     sentence = f"{takes} order {order}: {number:,} interactions, fitted by {_method(samples.space)}."

@@ -39,7 +39,7 @@ Fit a higher-order Boltzmann machine:
 Text makes a column of labels, whose interactions are tables of weights.
 The table that is printed holds the interactions with the strongest evidence, and says below what its columns are: the
 effect with its interval, z and q of the test, the weight in the coding of the data. Before it stands how far to trust
-the fit, and why. Rows with a missing value are left out.
+the fit, and why. Of rows with missing values, what is there is used.
 """
 FIT_EXAMPLES = """\
 examples:

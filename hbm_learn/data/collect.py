@@ -89,7 +89,7 @@ def checked_blocks(
     weights = None if sample_weight is None else check_weights(sample_weight, len(sample_weight))
     row = 0
     for block in blocks:
-        samples = Samples.check(block, alphabet, order=order, first_row=row, **options)
+        samples = Samples.check(block, alphabet, order=order, first_row=row, allow_nan=True, **options)
         alphabet, options, end = "auto", {"space": samples.space}, row + samples.n_samples
         if weights is None:
             yield samples

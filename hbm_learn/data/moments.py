@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn._kernels import symmetric
+from hbm_learn.data.available import AvailableSums, collect_available, merged
 from hbm_learn.data.collect import base_space, checked_blocks, collect, counts_of_powers, mergeable_names
 from hbm_learn.data.power_sums import PowerSums
 from hbm_learn.data.samples import Samples, require_order
@@ -46,8 +47,9 @@ class Moments:
         :meth:`in_space` was asked for others.
     order : int
         The largest order of an interaction whose moments are held, 1 … 4.
-    power_sums : PowerSums
-        Of orders 1 … max(order, 2), over the columns of ``base``.
+    power_sums : PowerSums or AvailableSums
+        Of orders 1 … max(order, 2), over the columns of ``base``; where cells are missing, each over the rows that
+        have all of its variables.
     base : Space
         The same variables with the functions that are summed: powers, and indicators of all labels but the first.
     counts : (Σ q_i,) array or None
@@ -63,7 +65,7 @@ class Moments:
 
     space: Space
     order: int
-    power_sums: PowerSums
+    power_sums: PowerSums | AvailableSums
     base: Space
     counts: np.ndarray | None = None
     feature_names: list[str] | None = None
@@ -108,11 +110,9 @@ class Moments:
         if hasattr(X, "__iter__") and not hasattr(X, "__len__") and not hasattr(X, "shape"):
             return _from_iterator(X, int(order), alphabet, sample_weight, options)
         if not isinstance(X, Samples):
-            X = Samples.check(X, alphabet, sample_weight, order=order, **options)
+            X = Samples.check(X, alphabet, sample_weight, order=order, allow_nan=True, **options)
         elif sample_weight is not None or space is not None or not (isinstance(alphabet, str) and alphabet == "auto"):
             raise ValueError("X is a Samples, which has its alphabet and weights: give them to Samples.check.")
-        elif X.allow_nan:
-            raise ValueError("X is a Samples that may hold NaN, which has no moments: check it with allow_nan=False.")
         return _from_checked(X, int(order))
 
     @classmethod
@@ -140,6 +140,8 @@ class Moments:
             p = check_weights(probabilities, len(states))
             stats = _from_blocks([(np.ascontiguousarray(states), p)], space, order, None)
         ps = stats.power_sums
+        if not isinstance(ps, PowerSums):
+            raise ValueError("states has missing cells: a distribution is over whole states.")
         exact = replace(ps, sums=tuple(S / ps.total for S in ps.sums), total=1.0, is_exact=True, largest=np.inf)
         counts = None if stats.counts is None else stats.counts / ps.total
         return replace(stats, power_sums=exact, counts=counts)
@@ -233,7 +235,8 @@ class Moments:
             return NotImplemented
         names = mergeable_names(self, other)
         counts = None if self.counts is None or other.counts is None else self.counts + other.counts
-        return Moments(self.space, self.order, self.power_sums + other.power_sums, self.base, counts, names)
+        sums = merged(self.power_sums, other.power_sums, self.base.site)
+        return Moments(self.space, self.order, sums, self.base, counts, names)
 
     def in_space(self, space: Space) -> Moments:
         """The same data seen through other functions of the same variables.
@@ -284,10 +287,36 @@ class Moments:
                 "the frequencies of the values are not known: moments given as arrays determine them up to "
                 f"{len(self.power_sums.sums) + 1} values; give higher orders, samples or a distribution."
             )
-        return self.space.by_site(_frozen(self.counts / self.power_sums.total))
+        if self.is_complete:
+            return self.space.by_site(_frozen(self.counts / self.power_sums.total))
+        return [mine / max(mine.sum(), 1e-300) for mine in self.space.by_site(self.counts)]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no cell is missing in the rows behind them."""
+        return isinstance(self.power_sums, PowerSums)
+
+    @property
+    def missing_shares(self) -> np.ndarray | None:
+        """(n,) share of the weight of all rows in which each variable is missing; None if none is.
+
+        Rows in which nothing was observed do not count.
+        """
+        if self.is_complete:
+            return None
+        first = Interactions.from_blocks([self.space.column_ptr[:-1, None]], self.n_columns)
+        return 1.0 - self.n_observed(first) / self.n_samples
+
+    def n_observed(self, interactions: Interactions) -> np.ndarray:
+        """(p,) Σ w of the rows in which all variables of each set of columns were observed."""
+        sums = self._view
+        if isinstance(sums, PowerSums):
+            return np.full(len(interactions), float(self.n_samples))
+        parts = [sums.n_observed(interactions.block(k)) for k in interactions.orders]
+        return np.concatenate(parts) if parts else np.zeros(0)
 
     @cached_property
-    def _view(self) -> PowerSums:
+    def _view(self) -> PowerSums | AvailableSums:
         """The sums of the columns of ``space``."""
         return self.power_sums if self.space is self.base else self.power_sums.mapped(self.space.relation(self.base))
 
@@ -359,7 +388,8 @@ class Moments:
             isinstance(other, Moments)
             and (self.space, self.order, self.feature_names) == (other.space, other.order, other.feature_names)
             and np.array_equal(self.counts, other.counts)  # type: ignore[arg-type]
-            and self.power_sums.equals(other.power_sums)
+            and type(self.power_sums) is type(other.power_sums)
+            and self.power_sums.equals(other.power_sums)  # type: ignore[arg-type]
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -375,30 +405,31 @@ class Moments:
 def _from_checked(samples: Samples, order: int) -> Moments:
     require_order(samples.space, order)
     blocks = samples.blocks(max(64, _BLOCK // samples.n_features // 64 * 64))
-    return _from_blocks(blocks, samples.space, order, samples.feature_names)
+    return _from_blocks(blocks, samples.space, order, samples.feature_names, bool(samples.n_missing.any()))
 
 
-def _from_blocks(blocks: Iterable, space: Space, order: int, names: list[str] | None) -> Moments:
+def _from_blocks(blocks: Iterable, space: Space, order: int, names: list[str] | None, gaps: bool = False) -> Moments:
     k = max(order, 2)
-    n_bytes = 8 * symmetric.packed_size(space.n_columns, k)
+    n_bytes = 8 * symmetric.packed_size(space.n_columns + gaps * space.n_features, k)
     if n_bytes > MAX_BYTES:
         raise ValueError(
             f"the moments of order {k} of n = {space.n_columns} variables take {n_bytes / 2**30:.0f} GiB (limit "
             f"{MAX_BYTES / 2**30:g}): lower `order`, or drop variables."
         )
     base = base_space(space)
-    power_sums, counts = collect(blocks, base, k)
+    power_sums: PowerSums | AvailableSums
+    power_sums, counts = collect_available(blocks, base, k) if gaps else collect(blocks, base, k)
     return Moments(space, order, power_sums, base, counts, names)
 
 
 def _from_iterator(blocks: Iterable, order: int, alphabet: Any, sample_weight: Any, options: dict) -> Moments:
-    merged: Moments | None = None
+    total: Moments | None = None
     for samples in checked_blocks(blocks, order, alphabet, sample_weight, options):
         part = _from_checked(samples, order)
-        merged = part if merged is None else merged + part
-    if merged is None:
+        total = part if total is None else total + part
+    if total is None:
         raise ValueError("X is an iterator that gave no block of samples.")
-    return merged
+    return total
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn.data.coding import INTEGER
 from hbm_learn.data.reading import Table, read_table
 from hbm_learn.data.sums import value_counts
 from hbm_learn.data.tables import check_weights
@@ -107,6 +108,53 @@ class Samples:
         if order is not None:
             require_order(space, order, alphabet)
         return cls(table, space, weights, found, allow_nan)
+
+    @classmethod
+    def of_codes(
+        cls, space: Space, codes: np.ndarray, weights: np.ndarray | None, names: list[str] | None = None
+    ) -> Samples:
+        """Samples from codes, none of them missing.
+
+        Parameters
+        ----------
+        space : Space
+            Finite.
+        codes : (M, n) uint8
+            Positions in the values of each variable.
+        weights : (M,) array or None
+            Not negative.
+        names : list of str or None
+            Of the variables.
+        """
+        table = Table(codes.shape, (INTEGER,) * codes.shape[1], names, lambda lo, hi: codes[lo:hi])
+        found = Found(list(space.alphabets), None, np.ascontiguousarray(codes))
+        return cls(table, space, weights, found, False)
+
+    @cached_property
+    def _gaps(self) -> tuple[np.ndarray, int]:
+        """(n,) missing cells of each column, and the number of rows that have some."""
+        cells, rows, finite = np.zeros(self.n_features, dtype=np.int64), 0, self.space.sizes > 0
+        for block, _ in self.blocks() if self.allow_nan else ():
+            gaps = block == MISSING if self.space.is_finite else ((block == MISSING) & finite) | (block != block)
+            if gaps.any():
+                cells, rows = cells + gaps.sum(axis=0), rows + int(gaps.any(axis=1).sum())
+        return cells, rows
+
+    @property
+    def n_missing(self) -> np.ndarray:
+        """(n,) missing cells of each column."""
+        return self._gaps[0]
+
+    @property
+    def n_incomplete(self) -> int:
+        """Rows in which something is missing."""
+        return self._gaps[1]
+
+    def complete(self) -> Samples:
+        """The same samples if nothing is missing, as such; themselves otherwise."""
+        if not self.allow_nan or self.n_missing.any():
+            return self
+        return Samples(self._table, self.space, self.weights, self._found, False)
 
     def reweighted(self, sample_weight: Any) -> Samples:
         """The same samples, without reading them again, with other (M,) weights."""

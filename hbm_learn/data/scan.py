@@ -110,6 +110,8 @@ class Scan:
         Rows of these columns → codes.
     codes : (M, k) uint8, or None
         Everything encoded, if all columns were looked at and it is small enough to keep.
+    gaps : (k,) bool array
+        Columns in which a cell is missing.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class Scan:
         small = table.shape[0] * len(columns) <= MAX_KEPT_BYTES
         self.codes = np.empty((table.shape[0], len(columns)), dtype=np.uint8) if small and self.whole else None
         self.letters: list[list | None] = []
+        self.gaps = np.zeros(len(columns), dtype=bool)
         self.encoder: Encoder | ColumnEncoder
         if not self._all_at_once():
             self._by_column()
@@ -246,6 +249,7 @@ class Scan:
     def _refuse(self, lo: int, rows: np.ndarray, unknown: np.ndarray) -> None:
         if unknown.any():
             refuse(self.table, lo, rows, unknown, self.columns, self.allow_nan, self.alphabets)
+            self.gaps |= unknown.any(axis=0)  # what is not refused is missing
 
 
 def refuse(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.data.coding import BOOLEAN, as_labels, column_index
+from hbm_learn.data.coding import BOOLEAN, FLOAT, as_labels, column_index
 from hbm_learn.data.reading import Table
 from hbm_learn.data.scan import ColumnEncoder, Encoder, Scan, refuse
 from hbm_learn.space import MAX_VALUES, Alphabet, Nominal
@@ -110,6 +110,8 @@ def find_values(table: Table, given: list[Alphabet | None], labels: Sequence[boo
     for k in free:
         j = int(listed[k])
         values = tuple(table.value(x, j) for x in scan.letters[k])  # type: ignore[union-attr]
+        if scan.gaps[k] or (scan.gaps.any() and set(table.kinds) == {FLOAT}):
+            values = _whole(values)
         key = (nominal[j], *values)
         if key not in shared:
             try:
@@ -121,6 +123,12 @@ def find_values(table: Table, given: list[Alphabet | None], labels: Sequence[boo
     if len(listed) < n:
         _check_continuous(table, alphabets, allow_nan)
     return Found(alphabets, scan.encoder, scan.codes)  # type: ignore[arg-type]
+
+
+def _whole(values: tuple) -> tuple:
+    """Whole numbers that are floats only since NaN stands among them, as integers again."""
+    whole = all(isinstance(x, float) and x == np.rint(x) and abs(x) < 2.0**53 for x in values)
+    return tuple(int(x) for x in values) if whole else values
 
 
 def _boolean_or(spec: Alphabet | None, table: Table, j: int, nominal: bool) -> Alphabet | None:

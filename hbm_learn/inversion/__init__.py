@@ -9,7 +9,7 @@ closed form loads no sampler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +21,7 @@ from hbm_learn._validation import check_number, check_options, check_refinement,
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import diagonal
-from hbm_learn.inversion.inflation import inflated
+from hbm_learn.inversion.inflation import Inflation, inflated
 from hbm_learn.inversion.parameters import SITES, Parameters
 from hbm_learn.inversion.prior import Prior, check_alpha, elastic, learn
 from hbm_learn.inversion.result import Fit, InversionResult, in_coding
@@ -171,7 +171,7 @@ def fit(
     alpha: Any = "auto",
     l1_ratio: float = 0.0,
     site: str = "free",
-    inflation: Mapping[int, float] | None = None,
+    inflation: Inflation | None = None,
     recheck: Callable[[Fit], Fit] | None = None,
     n_jobs: int | None = None,
     **options: Any,
@@ -182,7 +182,7 @@ def fit(
     ----------
     moments : Moments
     samples : Samples or None
-        Of the same data; None where the refinement needs moments only.
+        Of the same data; None where the refinement needs moments only. Cells may be missing, see ``missing``.
     columns : Interactions
         Which sets of columns to fit.
     refine : None, "auto" or a name in ``METHODS``
@@ -192,7 +192,7 @@ def fit(
         Share of the ℓ1 part of the prior.
     site : str
         "free" or "quadratic".
-    inflation : {order: g} or None
+    inflation : {order: g}, (P,) array, or None
         So many rows are worth one, for the errors and the prior of each order; order 1 is that of own parameters.
     recheck : callable or None
         What is to be asked of a fit by pseudolikelihood before it is returned, and may return another in its place.
@@ -208,22 +208,34 @@ def fit(
     if name is None:
         return start
     parameters = Parameters(_working_space(moments, columns, alpha), columns, site, moments.frequencies)
-    consumes, prepare = METHODS[name]
-    method = prepare(moments if consumes == "moments" else samples, parameters, n_jobs)
     given = {key: value for key, value in options.items() if value is not None}
     given["random_state"] = settled_seed(options.get("random_state"))
+    turns, informed = 1, None
+    method: Any
+    if moments.is_complete:
+        consumes, prepare = METHODS[name]
+        method = prepare(moments if consumes == "moments" else samples, parameters, n_jobs)
+    else:
+        from hbm_learn.inversion.missing import methods
+
+        seed, automatic = given.get("random_state"), refine == "auto"
+        name, method = methods.prepare(
+            METHODS, name, samples, moments, parameters, automatic=automatic, n_jobs=n_jobs, random_state=seed
+        )
+        turns, informed = method.turns, method.informed
     if name == "likelihood" and samples is not None and not moments.space.enumerable(MAX_LIKELIHOOD_STATES):
         from hbm_learn.inversion.likelihood.walkers import data_rows
 
         given["rows"] = data_rows(samples, given.get("random_state"))
     first = parameters.pack(start.model)
     if isinstance(alpha, str):
-        result = _learnt(method, first, start.alpha, moments.n_samples, l1_ratio, inflation, given)
+        result = _learnt(method, first, start.alpha, moments.n_samples, l1_ratio, inflation, given, turns)
     else:
         result = inflated(method.fit(Prior(start.alpha, l1_ratio), first, **given), inflation)
     if recheck is not None and name == "pseudolikelihood":
         result = recheck(result)
-    return in_coding(result, moments.space, moments.standard.space).with_notes(start.notes)
+    found = in_coding(result, moments.space, moments.standard.space).with_notes(start.notes)
+    return found if informed is None else replace(found, informed=informed(result)[parameters.n_own :])
 
 
 def _learnt(
@@ -232,10 +244,14 @@ def _learnt(
     alpha: dict[int, float],
     n_samples: float,
     l1_ratio: float,
-    inflation: Mapping[int, float] | None,
+    inflation: Inflation | None,
     given: Any,
+    turns: int = 1,
 ) -> Fit:
-    """Under a learnt prior: a scale mixture for each order, or, where that is out of reach, one Gaussian."""
+    """Under a learnt prior: a scale mixture for each order, or, where that is out of reach, one Gaussian.
+
+    ``turns`` is how often the data must be asked anew about the last posterior mean.
+    """
     notes: list[str] = []
 
     def under(alphas: dict[int, float], last: Fit | None, **more: Any) -> Fit:
@@ -244,8 +260,10 @@ def _learnt(
     if method.expands and not l1_ratio and np.isfinite(n_samples) and alpha:
         rough = partial(under, rough=True)
         start = inflated(learn(rough, alpha, n_samples, max_rounds=_FIRST_ROUNDS, tol=_FIRST_TOL), inflation)
-        with blas_for(0):  # what is active is few, and rows have threads of their own
-            found = mixtures.learn(method.information(start), start)
+        found: Fit | None = start
+        for _ in range(turns):
+            with blas_for(0):  # what is active is few, and rows have threads of their own
+                found = None if found is None else mixtures.learn(method.information(found), found)
         if found is not None:
             return found
         notes, alpha, first = [_NO_MIXTURE], start.alpha, start.theta

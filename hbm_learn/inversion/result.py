@@ -211,6 +211,8 @@ class InversionResult:
         Posteriors of the couplings of ``model.columns``, where the prior is a learnt mixture.
     converged, status, n_iter, residual, notes, origin, evidence
         As in :class:`Fit`.
+    informed : array over ``model.columns``, or None
+        Where cells are missing: the share of the rows that each coupling is as well known from as from complete ones.
     """
 
     method: str
@@ -233,6 +235,7 @@ class InversionResult:
     effect_marginals: Marginals | None = None
     origin: str | None = None
     evidence: dict[int, float] = field(default_factory=dict)
+    informed: np.ndarray | None = None
 
     @property
     def terms(self) -> Terms:
@@ -248,6 +251,12 @@ class InversionResult:
     def effects(self) -> np.ndarray:
         """(p,) couplings J̃_μ of the standard gauge; the root mean square over a block of nominal members."""
         return self.terms.norm(self.column_effects)
+
+    def n_effective(self, n_samples: float) -> np.ndarray:
+        """(p,) complete rows that would tell as much of each interaction as all rows with their gaps."""
+        if self.informed is None:
+            return np.full(len(self.terms), float(n_samples))
+        return n_samples * self.terms.sum(self.informed) / self.terms.df
 
     def with_notes(self, notes: list[str]) -> InversionResult:
         """The same result with these notes before its own."""

@@ -10,9 +10,11 @@ from scipy import stats
 from hbm_learn import gaussian
 from hbm_learn.assessment import predictive
 from hbm_learn.assessment.predictive import PredictiveCheck
+from hbm_learn.data.incomplete import IncompleteRows
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows
 from hbm_learn.fitted import require_fitted
+from hbm_learn.inversion.missing.imputation import Imputer
 from hbm_learn.learning import MAX_SWEEP
 from hbm_learn.plots import _style
 from hbm_learn.sampling.chains import sweep_cost
@@ -81,8 +83,13 @@ class TotalDisplay:
             Of :meth:`plot`.
         """
         require_fitted(estimator, X)
-        model, rows = estimator.model_, complete_rows(X, sample_weight)
-        samples, space = Samples.check(rows.X, sample_weight=rows.sample_weight, space=model.space), model.space
+        model, space = estimator.model_, estimator.model_.space
+        samples = Samples.check(X, sample_weight=sample_weight, space=space, allow_nan=True).complete()
+        if samples.allow_nan and space.is_finite:  # missing cells as the model has them given the others
+            samples = Imputer(IncompleteRows.of(samples), 1, estimator.random_state).draw(model).samples
+        elif samples.allow_nan:
+            rows = complete_rows(X, sample_weight)
+            samples = Samples.check(rows.X, sample_weight=rows.sample_weight, space=space)
         if space.is_real:
             found = cls(*_on_the_real_line(model, samples))
         elif not space.is_finite:

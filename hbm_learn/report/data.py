@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.assessment import summary
-from hbm_learn.data.tables import complete_rows
+from hbm_learn.data.samples import Samples
 from hbm_learn.estimator import HBM
 from hbm_learn.names import feature_names, value_name
 from hbm_learn.report import words
@@ -24,10 +24,10 @@ _FROM_SUMMARY = ("Order", "Prior", "Evidence")
 def data(est: HBM, X: Any, source: str | None) -> str:
     """Facts about the table, and a table of its variables."""
     names, n_rows = feature_names(est), int(np.shape(X)[0])
-    left_out = complete_rows(X, None).n_dropped
+    gaps = Samples.check(X, space=est.model_.space, allow_nan=True).n_incomplete
     facts = {
         "source": source or "not given",
-        "rows": f"{n_rows:,}" + (f", {left_out:,.0f} with missing values left out" if left_out else ""),
+        "rows": f"{n_rows:,}" + (f", {gaps:,.0f} with missing values" if gaps else ""),
         "variables": f"{est.n_features_in_:,} ({words.all_values(est.model_.space)})",
         "model": words.fitted(est),
     }

@@ -10,6 +10,7 @@ mapped to the moments of all sets of columns by its transpose: O(n Π q_i), what
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -91,6 +92,20 @@ class StateTable:
         # ⟨φ − m⟩ is zero but for the last digit of m, which counts when a variable is frozen.
         self.V = (P * y**2).sum(axis=1) - (P * y).sum(axis=1) ** 2
         self._moments: tuple[Space, np.ndarray] | None = None
+
+    def reweighted(self, weights: np.ndarray) -> StateTable:
+        """The same states with other weights in place of p: what ``statistics`` and ``moments`` then sum over.
+
+        Parameters
+        ----------
+        weights : (Π q_i,) array
+            Not negative; they need not sum to 1.
+        """
+        other = copy(self)
+        for name in ("_by_column", "central"):  # of the old p
+            other.__dict__.pop(name, None)
+        other.__dict__.update(p=weights, marginals=transforms.marginals(weights, self.sizes), _moments=None)
+        return other
 
     # ------------------------------------------------------------------ states
 

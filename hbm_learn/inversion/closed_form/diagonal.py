@@ -145,6 +145,7 @@ def _couplings(moments: Moments, columns: Interactions, alpha: Any, corrections:
     variance, weights, shrink = np.zeros(len(columns)), np.zeros(len(columns)), np.ones(len(columns))
     effects = np.zeros(len(columns))
     raw = _whitened(moments, P, columns.order)
+    fewer = errors.rows_for_one(moments, columns)
     noise = P @ C @ P if columns.order > 2 else P  # the covariance of Y = (φ − m) P; P itself without a prior
     tensors: dict[int, np.ndarray] = {}
     for k in range(columns.order, 1, -1):
@@ -156,6 +157,7 @@ def _couplings(moments: Moments, columns: Interactions, alpha: Any, corrections:
         else:
             variance[where] = errors.permanents(noise, block) / M
             derivative = raw[k][tuple(block.T)]
+        variance[where] *= fewer[where]
         variance[where] = Terms(space, Interactions.from_blocks([block], len(m))).means(variance[where])
         unit2 = scale[where] ** 2 if learnt else 1.0
         if k > 2:

@@ -7,15 +7,26 @@ from math import prod
 
 import numpy as np
 
+from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.result import block_statistic
 from hbm_learn.terms import Terms
+
+# What was seen together in fewer rows than this counts as seen so often: its error stays finite.
+FEWEST = 0.5
 
 
 def products(s: np.ndarray, columns: Interactions) -> np.ndarray:
     """(p,) Π s over the members of each set."""
     parts = [prod(s[column] for column in columns.block(k).T) for k in columns.orders]
     return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def rows_for_one(moments: Moments, columns: Interactions) -> np.ndarray:
+    """(p,) M over the rows that have all variables of each set: where cells are missing a moment has its own count."""
+    if moments.is_complete:
+        return np.ones(len(columns))
+    return moments.n_samples / np.maximum(moments.n_observed(columns), FEWEST)
 
 
 def permanents(P: np.ndarray, block: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
@@ -40,7 +51,9 @@ def permanents(P: np.ndarray, block: np.ndarray, other: np.ndarray | None = None
     return total
 
 
-def statistics(terms: Terms, derivatives: np.ndarray, shrink: np.ndarray, P: np.ndarray, M: float) -> np.ndarray:
+def statistics(
+    terms: Terms, derivatives: np.ndarray, shrink: np.ndarray, P: np.ndarray, M: float, fewer: np.ndarray
+) -> np.ndarray:
     """(p,) χ² of each term: derivatives of the free energy in their sampling errors.
 
     Parameters
@@ -52,10 +65,12 @@ def statistics(terms: Terms, derivatives: np.ndarray, shrink: np.ndarray, P: np.
     P : (N, N) array
         The covariance of the dual variables.
     M : float
+    fewer : array over the sets of columns
+        So many rows are worth one, see ``rows_for_one``.
     """
     columns = terms.columns
     parts = [permanents(P, columns.block(k)) for k in columns.orders]
-    variance = shrink**2 * (np.concatenate(parts) if parts else np.zeros(0)) / M
+    variance = shrink**2 * (np.concatenate(parts) if parts else np.zeros(0)) / M * fewer
     squares = np.divide(derivatives**2, variance, out=np.zeros_like(variance), where=variance > 0)
     out = terms.sum(squares)
     for r in np.flatnonzero(terms.df > 1):
@@ -63,6 +78,7 @@ def statistics(terms: Terms, derivatives: np.ndarray, shrink: np.ndarray, P: np.
         block = np.array([_members(columns, c) for c in where])
         left, right = np.repeat(np.arange(len(where)), len(where)), np.tile(np.arange(len(where)), len(where))
         C = permanents(P, block[left], block[right]).reshape(len(where), -1) / M
+        C *= float(np.mean(fewer[where]))
         out[r] = block_statistic(derivatives[where] / shrink[where], C) if np.isfinite(M) else 0.0
     return out
 

@@ -55,10 +55,13 @@ def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions
         column_effects=column_effects,
         column_effect_errors=np.sqrt(effect_variances),
         column_sampling_errors=np.sqrt(sampling),
-        statistic=errors.statistics(terms, derivatives, found.shrink[at], found.noise, moments.n_samples),
+        statistic=errors.statistics(
+            terms, derivatives, found.shrink[at], found.noise, moments.n_samples, errors.rows_for_one(moments, kept)
+        ),
         sign=np.where(terms.df == 1, np.sign(terms.sum(column_effects)), 1.0),
         alpha={k: float(found.alpha.get(k, 0.0)) for k in kept.orders},
         notes=found.notes,
+        informed=None if moments.is_complete else 1.0 / errors.rows_for_one(moments, kept),
     )
 
 
@@ -166,4 +169,7 @@ def _field_errors(moments: Moments, P: np.ndarray, order: int) -> np.ndarray:
     independent = order < 2 and space.is_binary
     each = errors.field_errors(P, moments.mean, np.diag(moments.covariance), moments.n_samples, independent, order)
     first = space.column_ptr[:-1]
+    if not moments.is_complete:
+        alone = Interactions.from_blocks([np.arange(space.n_columns)[:, None]], space.n_columns)
+        each = each * np.sqrt(errors.rows_for_one(moments, alone))
     return np.where(space.power[first] > 0, each[first], 0.0)

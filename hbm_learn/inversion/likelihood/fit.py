@@ -8,9 +8,10 @@ exact, from the table of all states; beyond that they are averages over Gibbs ch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -69,7 +70,8 @@ def fit(
     listable = parameters.space.enumerable(MAX_STATES)
     if listable and len(target.t) <= MAX_DENSE_FISHER:
         with blas_for(len(target.t)):
-            return _newton(target, start, tol, max_iter, verbose)
+            begin = _best_start(target, start)
+            return by_newton(target, lambda theta: LikelihoodPoint.at(target, theta), begin, tol, max_iter, verbose)
     if listable:
         return _matrix_free(target, start, tol, max_iter, verbose)
     starts = [target.independent] + ([] if start is None else [start])
@@ -80,18 +82,35 @@ def fit(
     return _if_finite(target, result)
 
 
-def _newton(target: Target, start: np.ndarray | None, tol: float, max_iter: int, verbose: int) -> Fit:
-    """Newton's method with the exact Fisher matrix."""
-    found = newton.minimise(
-        lambda theta: LikelihoodPoint.at(target, theta),
-        _best_start(target, start),
-        target.lasso,
-        tol=tol,
-        max_iter=max_iter,
-        verbose=verbose,
-    )
-    point = found.point
-    assert isinstance(point, LikelihoodPoint)
+class FisherPoint(newton.NewtonPoint, Protocol):
+    """−L at θ with its information matrix F."""
+
+    @property
+    def fisher(self) -> np.ndarray: ...
+
+
+def by_newton(
+    target: Target,
+    at: Callable[[np.ndarray], FisherPoint | None],
+    start: FisherPoint,
+    tol: float = 1e-10,
+    max_iter: int = 100,
+    verbose: int = 0,
+) -> Fit:
+    """Newton's method with whole matrices, and θ with the errors that F at the minimum tells.
+
+    Parameters
+    ----------
+    target : Target
+        The penalty, M, and what θ means.
+    at : θ → point or None
+        −L under the target's penalty.
+    start : point
+    tol, max_iter, verbose
+        As in ``fit``.
+    """
+    found = newton.minimise(at, start, target.lasso, tol=tol, max_iter=max_iter, verbose=verbose)
+    point: Any = found.point
     result = target.fit(
         point.theta,
         point.fisher,

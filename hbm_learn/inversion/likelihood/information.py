@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import sparse
 
-from hbm_learn.inversion.likelihood.fit import LikelihoodPoint
+from hbm_learn.inversion.likelihood.fit import FisherPoint, LikelihoodPoint
 from hbm_learn.inversion.likelihood.target import Target
 from hbm_learn.inversion.shrinkage.expansion import Curvature, Expansion
 
@@ -18,14 +20,22 @@ class LikelihoodInformation:
     target : Target
     overcount : (P,) array or None
         So many rows are worth one, for each parameter.
+    point : θ → point or None
+        −L with its derivatives; that of complete rows by default.
     """
 
-    def __init__(self, target: Target, overcount: np.ndarray | None = None):
+    def __init__(
+        self,
+        target: Target,
+        overcount: np.ndarray | None = None,
+        point: Callable[[np.ndarray], FisherPoint | None] | None = None,
+    ):
+        self._point = point or (lambda theta: LikelihoodPoint.at(target, theta))
         self.target, self.parameters, self.n_samples = target, target.parameters, target.n_samples
         self.overcount = np.ones(len(target.t)) if overcount is None else overcount
 
     def at(self, theta: np.ndarray) -> Expansion | None:
-        point, M = LikelihoodPoint.at(self.target, theta), self.n_samples
+        point, M = self._point(theta), self.n_samples
         if point is None:
             return None
 

@@ -59,7 +59,7 @@ class Expansion:
     ):
         self.value = value
         self.theta, self.gradient, self.n_samples, self.parameters = theta, gradient, n_samples, parameters
-        self._curvature = curvature
+        self.curvature = curvature
         self._active: np.ndarray | None = None
         self._known: dict[str, SplitQuadratic] = {}
 
@@ -71,7 +71,7 @@ class Expansion:
         """
         if self._active is None or not np.array_equal(active, self._active):
             self._active, self._known = active, {}
-            self._K = self._curvature(active)
+            self._K = self.curvature(active)
         if origin.name not in self._known:
             self._known[origin.name] = self._about(origin, active)
         return self._known[origin.name]

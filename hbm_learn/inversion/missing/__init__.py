@@ -1,0 +1,1 @@
+"""Fits of rows with missing cells: the likelihood of what was observed, and stochastic EM beyond enumeration."""

@@ -1,0 +1,286 @@
+"""Rows with missing cells: the observed likelihood, its information, imputations, tests, tables of every make."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import optimize, sparse, stats
+
+from hbm_learn import HBM, BoltzmannMachine, Moments, Nominal, datasets, invert, sample
+from hbm_learn.data.incomplete import IncompleteRows
+from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.missing.imputation import Imputer
+from hbm_learn.inversion.missing.observed import ObservedFit, ObservedPoint
+from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.inversion.prior import Prior
+from hbm_learn.states import StateTable
+from hbm_learn.terms import all_terms
+
+MIXED = BoltzmannMachine(
+    h=[0.1, 0, -0.2, 0.3],
+    couplings={(0, 1): [0.3, 0.0, -0.3], (0, 2): 0.4, (2, 3): -0.3, (0, 1, 2): [0.2, -0.2, 0.0]},
+    alphabet=[(-1, 1), Nominal("r", "g", "b"), (0, 1, 2), (0, 1)],
+)
+
+
+def with_gaps(X, share, seed):
+    """Cells missing completely at random."""
+    out = np.array(X, dtype=object if X.dtype == object else float)
+    out[np.random.default_rng(seed).random(out.shape) < share] = None if out.dtype == object else np.nan
+    return out
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    X = with_gaps(sample(MIXED, 500, random_state=1), 0.3, 2)
+    samples = Samples.check(X, allow_nan=True)
+    moments = Moments.from_samples(samples, order=3)
+    columns = all_terms(3, moments.space)
+    parameters = Parameters(moments.standard.space, columns, "free", moments.frequencies)
+    return samples, moments, parameters
+
+
+# ---------------------------------------------------------------------- moments of available cases
+
+
+def test_moments_are_those_of_the_rows_that_have_all_members():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (400, 4)).astype(float)
+    X[:, 1] = np.minimum(X[:, 0], X[:, 1])
+    X[rng.random(X.shape) < 0.3] = np.nan
+    moments = Moments.from_samples(X, order=3)
+    assert moments.n_samples == (~np.isnan(X)).any(axis=1).sum()
+    u = (X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0)
+    for mu in ((0, 1), (2, 3), (0, 1, 3)):
+        there = ~np.isnan(X[:, mu]).any(axis=1)
+        np.testing.assert_allclose(moments.raw([mu]), X[there][:, mu].prod(axis=1).mean())
+        np.testing.assert_allclose(moments.standard.raw([mu]), u[there][:, mu].prod(axis=1).mean())
+        index = moments.space, all_terms(3, moments.space)
+        at = index[1].tuples.index(mu)
+        assert moments.n_observed(index[1])[at] == there.sum()
+    np.testing.assert_allclose(moments.mean, np.nanmean(X, axis=0))
+    for i, p in enumerate(moments.frequencies):
+        np.testing.assert_allclose(p, np.bincount(X[~np.isnan(X[:, i]), i].astype(int)) / (~np.isnan(X[:, i])).sum())
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_moments_merge_with_their_own_counts(real):
+    rng = np.random.default_rng(3)
+    X = rng.normal(1e3, 1.0, (300, 3)) if real else rng.integers(0, 3, (300, 3)).astype(float)
+    whole = X[:100].copy()
+    X[rng.random(X.shape) < 0.4] = np.nan
+    alphabet = "real" if real else [(0, 1, 2)] * 3
+    a, b, c = (Moments.from_samples(part, 2, alphabet) for part in (X[:150], X[150:], whole))
+    both = Moments.from_samples(np.concatenate([X, whole]), 2, alphabet)
+    for merged in (a + b + c, c + b + a):
+        assert merged.n_samples == both.n_samples
+        np.testing.assert_allclose(merged.mean, both.mean)
+        np.testing.assert_allclose(merged.covariance, both.covariance, rtol=1e-9, atol=1e-9)
+
+
+def test_covariances_of_no_distribution_are_moved_to_the_nearest():
+    """Pairs seen in different rows: r = .9, .9 and -.9 cannot be together."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for i, j, sign in ((0, 1, 1), (1, 2, 1), (0, 2, -1)):
+        x = rng.choice([-1.0, 1.0], 400)
+        part = np.full((400, 3), np.nan)
+        part[:, i], part[:, j] = x, sign * np.where(rng.random(400) < 0.05, -x, x)
+        parts.append(part)
+    moments = Moments.from_samples(np.concatenate(parts), order=2)
+    assert np.linalg.eigvalsh(moments.covariance)[0] > 0
+    np.testing.assert_allclose(np.diag(moments.covariance), 1.0, atol=0.01)
+    assert np.isfinite(HBM(order=2).fit(np.concatenate(parts)).effects_).all()
+
+
+# ---------------------------------------------------------------------- the observed likelihood
+
+
+def brute_force(rows, parameters, theta):
+    """−Σ w ln P(observed part) of rows, completion by completion."""
+    table = StateTable(parameters.model(theta))
+    states = table.codes(np.arange(len(table.p)))
+    total = 0.0
+    for codes, w in zip(rows.codes, rows.weights):
+        there = codes != 255
+        total -= w * np.log(table.p[(states[:, there] == codes[there]).all(axis=1)].sum())
+    return total / rows.weights.sum()
+
+
+def test_value_gradient_and_louis_information(mixed):
+    samples, moments, parameters = mixed
+    rows = IncompleteRows.of(samples)
+    fit = ObservedFit(rows, moments, parameters)
+    target = fit.target.under(Prior({2: 0.5, 3: 2.0}))
+    theta = np.random.default_rng(5).normal(0, 0.2, parameters.n_params)
+
+    def at(x):
+        return ObservedPoint.at(fit.rows, target, x)
+
+    point, eps = at(theta), 1e-5
+    expected = brute_force(rows, parameters, theta) + 0.5 * target.ridge @ theta**2
+    assert point.value == pytest.approx(expected, abs=1e-12)
+    steps = eps * np.eye(len(theta))
+    slopes = [(at(theta + e).value - at(theta - e).value) / (2 * eps) for e in steps]
+    np.testing.assert_allclose(point.gradient, slopes, atol=1e-9)
+    second = [(at(theta + e).gradient - at(theta - e).gradient) / (2 * eps) for e in steps]
+    np.testing.assert_allclose(point.observed + np.diag(target.ridge), second, atol=1e-8)
+    assert np.linalg.eigvalsh(point.complete - point.observed)[0] > -1e-12
+
+
+def test_the_maximum_is_that_of_brute_force(mixed):
+    samples, moments, parameters = mixed
+    rows = IncompleteRows.of(samples).distinct()
+    prior = Prior({2: 0.5, 3: 0.5})
+    fit = ObservedFit(rows, moments, parameters)
+    found = fit.fit(prior, None)
+    assert found.converged
+    ridge = fit.target.under(prior).ridge
+
+    def value(theta):
+        return brute_force(rows, parameters, theta) + 0.5 * float(ridge @ theta**2)
+
+    best = optimize.minimize(value, found.theta + 0.02, method="BFGS", options={"gtol": 1e-6})
+    np.testing.assert_allclose(found.theta, best.x, atol=2e-3)
+    assert value(found.theta) <= best.fun + 1e-12
+
+
+def test_errors_are_those_of_louis(mixed):
+    samples, moments, parameters = mixed
+    fit = ObservedFit(IncompleteRows.of(samples), moments, parameters)
+    found = fit.fit(Prior({2: 0.0, 3: 0.0}), None)
+    point = ObservedPoint.at(fit.rows, fit.target, found.theta)
+    expected = np.diag(np.linalg.inv(point.observed)) / moments.n_samples
+    np.testing.assert_allclose(found.posterior, expected, rtol=1e-8)
+    share = fit.informed(found)
+    np.testing.assert_allclose(share, np.diag(np.linalg.inv(point.complete)) / moments.n_samples / expected, rtol=1e-8)
+    assert (share < 0.8).all()
+    assert (share > 0.2).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"alpha": 0.0, "order": 2}, {"fdr": 0.05}, {"refine": "pseudolikelihood"}])
+def test_a_table_without_gaps_takes_the_path_of_complete_rows(options):
+    X = sample(datasets.make_random(6, {2: 0.3}, 0.2, random_state=1), 600, random_state=2)
+    plain, floats = HBM(**options).fit(X), HBM(**options).fit(X.astype(object))
+    np.testing.assert_array_equal(plain.effects_, floats.effects_)
+    np.testing.assert_array_equal(plain.tests_.z, floats.tests_.z)
+    assert plain.moments_.is_complete
+    assert plain.to_frame()["n_effective"].eq(600).all()
+
+
+def test_the_observed_likelihood_of_complete_rows_is_the_likelihood():
+    X = sample(datasets.make_random(6, {2: 0.3, 3: 0.2}, 0.2, random_state=1), 600, random_state=2).astype(float)
+    whole = HBM(order=3).fit(X)
+    one = np.concatenate([X, np.full((1, 6), np.nan)])  # which says nothing
+    gaps = HBM(order=3).fit(one)
+    assert not gaps.moments_.is_complete
+    np.testing.assert_allclose(gaps.effects_, whole.effects_, atol=1e-7)
+    np.testing.assert_allclose(gaps.effect_errors_, whole.effect_errors_, rtol=1e-5)
+    np.testing.assert_allclose(gaps.to_frame()["n_effective"], 600, rtol=1e-6)
+
+
+# ---------------------------------------------------------------------- imputation
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_cells_are_drawn_given_what_was_observed(mixed, listed):
+    samples = mixed[0]
+    rows = IncompleteRows.of(samples)
+    row = next(r for r in rows.codes if (r == 255).sum() == 2)
+    some = IncompleteRows(samples.space, np.tile(row, (40, 1)), np.ones(40))
+    model = MIXED.in_space(samples.space) if MIXED.space != samples.space else MIXED
+    drawn = Imputer(some, 200, random_state=0, listed=listed).draw(model)
+    assert (drawn.codes[:, row != 255] == row[row != 255]).all()
+    assert drawn.weights.sum() == pytest.approx(40)
+    table = StateTable(model)
+    states = table.codes(np.arange(len(table.p)))
+    there = row != 255
+    mine = (states[:, there] == row[there]).all(axis=1)
+    p = table.p[mine] / table.p[mine].sum()
+    counts = np.array([(drawn.codes == state).all(axis=1).sum() for state in states[mine]])
+    assert stats.chisquare(counts, counts.sum() * p).pvalue > 1e-4
+
+
+# ---------------------------------------------------------------------- tables of every make
+
+
+def makes():
+    X = with_gaps(sample(datasets.make_random(4, {2: 0.4}, 0.2, random_state=1), 300, random_state=2), 0.2, 3)
+    names = list("abcd")
+    objects = np.where(np.isnan(X), None, X)
+    return X, {
+        "frame": pd.DataFrame(X, columns=names),
+        "nullable": pd.DataFrame(X, columns=names).astype("Int64"),
+        "objects": objects,
+        "polars": pl.DataFrame({c: [None if np.isnan(v) else int(v) for v in x] for c, x in zip(names, X.T)}),
+        "dask": da.from_array(X, chunks=(100, 4)),
+        "sparse": sparse.csr_array(X),
+        "blocks": [X[:120], X[120:]],
+    }
+
+
+@pytest.mark.parametrize("name", list(makes()[1]))
+def test_tables_of_every_make_are_the_same(name):
+    X, tables = makes()
+    expected, found = HBM(order=2).fit(X), HBM(order=2).fit(tables[name])
+    np.testing.assert_allclose(found.effects_, expected.effects_, atol=1e-12)
+    np.testing.assert_allclose(found.to_frame()["n_effective"], expected.to_frame()["n_effective"])
+    assert expected.to_frame()["n_effective"].between(120, 240).all()
+
+
+def test_weights_are_checked_before_rows_and_count_them():
+    X = with_gaps(sample(datasets.make_random(4, {2: 0.4}, 0.2, random_state=1), 300, random_state=2), 0.2, 3)
+    w = np.random.default_rng(0).integers(1, 4, 300)
+    weighted, repeated = HBM(order=2).fit(X, sample_weight=w), HBM(order=2).fit(np.repeat(X, w, axis=0))
+    np.testing.assert_allclose(weighted.effects_, repeated.effects_, atol=1e-8)
+    np.testing.assert_allclose(weighted.effect_errors_, repeated.effect_errors_, rtol=1e-6)
+    w = w.astype(float)
+    w[np.flatnonzero(np.isnan(X).any(axis=1))[0]] = -1.0
+    with pytest.raises(ValueError, match="weights must be finite and not negative"):
+        HBM(order=2).fit(X, sample_weight=w)
+
+
+def test_a_column_without_values_is_named_though_its_alphabet_is_given():
+    X = np.random.default_rng(0).choice([0.0, 1.0], (50, 3))
+    X[:, 1] = np.nan
+    with pytest.raises(ValueError, match=r"column 1 holds no value at all.*drop it"):
+        HBM(alphabet=(0, 1)).fit(X)
+
+
+@pytest.mark.parametrize("refine", ["auto", None])
+def test_partial_fit_merges_available_cases(refine):
+    model = datasets.make_random(5, {2: 0.3}, 0.2, random_state=4)
+    X = with_gaps(sample(model, 4000, random_state=5), 0.2, 6)
+    est = HBM(order=2, alphabet=(-1, 1), refine=refine)
+    for part in np.array_split(X, 4):
+        est.partial_fit(part)
+    assert est.moments_.n_samples == (~np.isnan(X)).any(axis=1).sum()
+    table = est.to_frame()
+    pair = (~np.isnan(X[:, 0]) & ~np.isnan(X[:, 1])).sum()
+    assert table["n_effective"][0] == pytest.approx(pair)
+    truth = invert(Moments.from_distribution(*states_of(model), order=2, alphabet=(-1, 1)), method="likelihood")
+    z = (est.effects_ - truth.effects) / est.effect_errors_
+    assert np.sqrt(np.mean(z**2)) < 2.0
+
+
+def states_of(model):
+    table = StateTable(model)
+    return table.states(np.arange(len(table.p))), table.p
+
+
+@pytest.mark.parametrize(
+    "options", [{"refine": None}, {"refine": "pseudolikelihood"}, {"fdr": 0.05}, {"order": "auto"}]
+)
+def test_every_kind_of_fit_takes_gaps(options):
+    X = with_gaps(sample(MIXED, 1500, random_state=8), 0.15, 9)
+    est = HBM(**({"order": 3} | options), random_state=0).fit(X)
+    table = est.to_frame().set_index("interaction")
+    assert abs(table.loc[[(0, 2)], "effect"].item() / table.loc[[(0, 2)], "effect_error"].item()) > 4
+    assert table["n_effective"].between(0, 1500).all()
+    assert (table["n_effective"] < 1450).all()
+    found = {check.name: check for check in est.trust_.checks}["missing cells"]
+    assert found.verdict == "good"
+    assert found.value == pytest.approx(0.15, abs=0.02)
