@@ -101,7 +101,15 @@ class Tests:
         return Tests(others.terms, self.considered, z, df, p, q, self.method, self)
 
     def beside(self, first: Tests, level: float) -> Tests:
-        """These tests of a refined fit with, as ``everything``, the first ones for what it does not have."""
+        """These tests of a refined fit with, as ``everything``, the first ones for what it does not have.
+
+        Parameters
+        ----------
+        first : Tests
+            Of the closed form, of all that was considered.
+        level : float
+            The level of the selection: what passed it at first and is not in the fit gets a q of 1.
+        """
         where = first.terms.keys.positions(self.terms.keys)
         q = np.where(first.q_values <= level, 1.0, first.q_values)  # it did not pass
         z, df, p = first.z.copy(), first.df.copy(), first.p_values.copy()
