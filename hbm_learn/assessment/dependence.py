@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import fft
 
+from hbm_learn.assessment.node_data import frequencies
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import Space
@@ -78,19 +79,34 @@ def _rows(samples: Samples, most: int | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scores(space: Space, codes: np.ndarray, w: np.ndarray, columns: Interactions) -> dict[int, np.ndarray]:
-    """{order: (rows, sets) centred products} of single columns and of some sets of each order."""
-    frequencies = [np.bincount(c, w, minlength=q) / w.sum() for c, q in zip(codes.T, space.sizes)]
-    seen = [np.count_nonzero(p) for p in frequencies]
+    """{order: (rows, sets) centred products} of single columns and of some sets of each order.
+
+    Where columns are given, what is linear in them is taken out of the others and of the products: rows that are alike
+    because what is given is alike may still be independent.
+    """
+    shares = frequencies(space, codes, w)
+    seen = [np.count_nonzero(p) for p, given in zip(shares, space.given) if not given]
     if min(seen) < 2:  # a stretch in which nothing happens says nothing
-        codes, frequencies = codes[:0], [np.full(q, 1.0 / q) for q in space.sizes]
-    u = space.standard([p + 1e-12 for p in frequencies]).columns(codes)
-    found = {1: _evenly(np.arange(space.n_columns)[:, None])}
+        codes, shares = codes[:0], [np.full(q, 1.0 / q) for q in space.sizes]
+    u = space.standard([p + 1e-12 for p in shares]).columns(codes)
+    given = space.given[space.site]
+    if given.any():
+        u[:, ~given] = _less_given(u[:, ~given], u[:, given], w[: len(u)])
+    found = {1: _evenly(np.flatnonzero(~given)[:, None])}
     found |= {k: _evenly(columns.block(k)) for k in columns.orders}
     out = {}
     for k, sets in found.items():
         s = np.prod(u[:, sets], axis=2)
-        out[k] = s - np.average(s, axis=0, weights=w[: len(s)]) if len(s) else s
+        out[k] = _less_given(s, u[:, given], w[: len(s)]) if len(s) else s
     return out
+
+
+def _less_given(s: np.ndarray, z: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """(rows, k) s less its weighted regression on 1 and the given columns z."""
+    if not z.shape[1] or not len(s):
+        return s - np.average(s, axis=0, weights=w) if len(s) else s
+    design, root = np.column_stack([np.ones(len(z)), z]), np.sqrt(w)[:, None]
+    return s - design @ np.linalg.lstsq(design * root, s * root)[0]
 
 
 def _evenly(rows: np.ndarray) -> np.ndarray:
