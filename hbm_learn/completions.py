@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.space import MISSING, Space
+from hbm_learn.space import Space
 
 # Numbers handled at once, so that memory stays bounded.
 BLOCK = 2**21
@@ -24,7 +24,7 @@ def row_blocks(model: BoltzmannMachine, n_rows: int, n_copies: int = 1) -> Itera
 
 def missing_entries(space: Space, codes: np.ndarray) -> np.ndarray:
     """(rows, n) which codes are 255, and which values of continuous variables are NaN."""
-    return codes == MISSING if space.is_finite else np.isnan(codes) | ((codes == MISSING) & (space.sizes > 0))
+    return space.missing(codes)
 
 
 def patterns(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

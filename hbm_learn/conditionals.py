@@ -18,16 +18,14 @@ from hbm_learn import gaussian
 from hbm_learn.completions import completed, hidden_marginals, missing_entries, n_completions, patterns, row_blocks
 from hbm_learn.inference import infer
 from hbm_learn.inference.result import InferenceResult
-from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
-from hbm_learn.model.site_weights import add_single
-from hbm_learn.space import MISSING, Space
+from hbm_learn.model.conditioning import condition
 
 MAX_COMPLETIONS = 4096
 
 
 def log_conditionals(model: BoltzmannMachine, codes: np.ndarray) -> np.ndarray:
-    """ln P(x_i | rest) of each entry, shape (rows, n): log densities where a variable is continuous."""
+    """ln P(x_i | rest) of each entry, shape (rows, n): log densities where a variable is continuous, 0 where given."""
     out = np.empty(codes.shape)
     groups = list(_finite_groups(model))
     for rows in row_blocks(model, len(codes)):
@@ -37,6 +35,7 @@ def log_conditionals(model: BoltzmannMachine, codes: np.ndarray) -> np.ndarray:
             exponent = _exponents(fields, own, functions, columns)
             chosen = np.take_along_axis(exponent, block[None, :, sites].astype(np.intp), axis=0)[0]
             out[rows, sites] = chosen - _log_sum(exponent)
+        out[rows][:, model.space.given] = 0.0
         for i in np.flatnonzero(model.space.sizes == 0):
             b, x = model.h[i] + fields[:, model.space.column_ptr[i]], block[:, i]
             log_z = model.space.alphabets[i].site_moments(b, np.full_like(b, model.d[i])).log_z
@@ -48,7 +47,7 @@ def conditional_probabilities(model: BoltzmannMachine, codes: np.ndarray) -> lis
     """P(x_i = value | the row's other observed entries): n arrays of shape (rows, q_i), for finite variables."""
     _require_finite(model)
     out = [np.empty((len(codes), q)) for q in model.space.sizes]
-    missing = codes == MISSING
+    missing = missing_entries(model.space, codes)
     complete = np.flatnonzero(~missing.any(axis=1))
     groups = list(_finite_groups(model))
     for part in row_blocks(model, len(complete)):
@@ -87,60 +86,6 @@ def fill_missing(model: BoltzmannMachine, codes: np.ndarray) -> np.ndarray:
     return codes
 
 
-def condition(model: BoltzmannMachine, codes: np.ndarray, hidden: np.ndarray) -> BoltzmannMachine:
-    """The model of the variables ``hidden`` given the other entries of a row.
-
-        J'_ν = Σ_{μ: μ∩hidden = ν} J_μ Π_{c∈μ∖ν} φ_c(x)
-
-    Parameters
-    ----------
-    model : BoltzmannMachine
-    codes : (n,) array
-        The row; its entries at ``hidden`` are not looked at.
-    hidden : (k,) array of int
-        Ascending.
-    """
-    space, hidden = model.space, np.asarray(hidden)
-    part = Space([space.alphabets[i] for i in hidden], [space.functions[i] for i in hidden])
-    inside = np.isin(space.site, hidden)
-    row = np.array(codes)[None]
-    row[:, hidden] = 0
-    kept = _kept_parts(model, inside, space.columns(row)[0])
-    single = np.bincount(kept[1][0].ravel(), kept[1][1], minlength=part.n_columns) if 1 in kept else 0.0
-    blocks: list[np.ndarray] = []
-    weights: list[np.ndarray] = [np.zeros(0)]
-    for size in sorted(set(kept) - {1}):
-        rows, values = kept[size]
-        distinct, which = np.unique(rows, axis=0, return_inverse=True)
-        blocks.append(distinct)
-        weights.append(np.bincount(which.ravel(), values, minlength=len(distinct)))
-    sites = model.h[hidden], model.d[hidden], tuple(model.site[i] for i in hidden)
-    return BoltzmannMachine.from_parts(
-        part,
-        add_single(part, sites, np.broadcast_to(single, part.n_columns)),
-        Interactions.from_blocks(blocks, part.n_columns),
-        np.concatenate(weights),
-    )
-
-
-def _kept_parts(
-    model: BoltzmannMachine, inside: np.ndarray, phi: np.ndarray
-) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """{size: (ν (·, size), J_μ Π_{c∈μ∖ν} φ_c)}: the part ν of every set μ whose columns are ``inside``, renumbered."""
-    place = np.cumsum(inside) - 1
-    found: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
-    for k in model.columns.orders:
-        block, weights = model.columns.block(k), model.column_weights[model.columns.slice(k)]
-        here = inside[block]
-        weights = weights * np.where(here, 1.0, phi[block]).prod(axis=1)
-        sizes = here.sum(axis=1)
-        for size in np.unique(sizes[sizes > 0]).tolist():
-            mine = sizes == size
-            rows = place[block[mine][here[mine]]].reshape(-1, size)
-            found.setdefault(size, []).append((rows, weights[mine]))
-    return {size: tuple(map(np.concatenate, zip(*pieces))) for size, pieces in found.items()}  # type: ignore[misc]
-
-
 # ---------------------------------------------------------------------- the values of one variable
 
 
@@ -149,7 +94,7 @@ def _finite_groups(model: BoltzmannMachine) -> Iterator[tuple[np.ndarray, np.nda
     space = model.space
     shapes: dict[tuple[int, int], list[int]] = {}
     for i, table in enumerate(space.functions):
-        if table is not None:
+        if table is not None and not space.given[i]:
             shapes.setdefault(table.shape, []).append(i)
     for (_, r), sites in shapes.items():
         own = np.stack([model.own[i] for i in sites], axis=1)

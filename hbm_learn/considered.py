@@ -69,7 +69,13 @@ def require_variation(moments: Moments) -> None:
     def label(i: int) -> str:
         return str(i) if names is None else repr(names[i])
 
-    kinds = np.array([a.is_finite for a in space.alphabets])
+    kinds = np.array([a.is_finite for a in space.alphabets])[~space.given]
+    if space.has_given and not kinds.all():
+        i = int(np.flatnonzero(~space.given)[np.argmin(kinds)])
+        raise ValueError(
+            f"column {label(i)} is on {space.alphabets[i]} beside given columns: modelled columns need listed values "
+            "there; bin it into a few values."
+        )
     if kinds.any() and not kinds.all():
         i = int(np.flatnonzero(~kinds)[0])
         raise ValueError(
@@ -96,6 +102,8 @@ def require_variation(moments: Moments) -> None:
         return
     some_unseen = np.searchsorted(space.value_ptr, np.flatnonzero(space.flat(moments.frequencies) <= 0), "right") - 1
     for i in np.unique(some_unseen):
+        if space.given[i] and not space.alphabets[i].is_nominal:
+            continue  # it has no weight
         alphabet, unseen = space.alphabets[i], np.flatnonzero(moments.frequencies[i] <= 0)
         if alphabet.is_nominal or alphabet.size - unseen.size <= np.diff(space.column_ptr)[i]:
             value = alphabet.values[unseen[0]]

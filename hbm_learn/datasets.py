@@ -1,4 +1,4 @@
-"""Random and planted models (``make_*``), and the data sets that ship with the package (``load_*``)."""
+"""Random and planted models (``make_*``), the data sets that ship with the package (``load_*``), and lagged copies."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from hbm_learn.lagged import lagged
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.random_models import (
     make_curie_weiss,
@@ -27,6 +28,7 @@ from hbm_learn.random_models import (
 from hbm_learn.space import Nominal
 
 __all__ = [
+    "lagged",
     "load_planted_survey",
     "load_planted_triplets",
     "make_curie_weiss",

@@ -17,6 +17,7 @@ from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.assessment.trust import Trust
 from hbm_learn.considered import check_order, considered_columns, powers_needed, require_variation
+from hbm_learn.data.given import require_present
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.fitted import FittedMachine
@@ -53,9 +54,14 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         1: interactions in x. 2, 3: also in x², x³, for variables with enough values.
     site : {"free", "quadratic"}, default="free"
         What a variable may do by itself: a weight for every value, or h x − ½ d x². The same for two or three numbers.
+    given : list of int or str, default=None
+        Columns that act but are not modelled, by index or name: groups, covariates, lags. The model is P(x | z), with
+        all interactions in which a modelled column takes part: the triplet of a group with i and j is the difference
+        between groups in the coupling of i and j. They may be labels, or real numbers beside modelled columns with few
+        values.
     refine : {"auto", "likelihood", "pseudolikelihood", "screening"} or None, default="auto"
-        What removes the bias of the closed form. "auto": likelihood up to 2**20 states, pseudolikelihood beyond; the
-        closed form is exact on the real line. None: the closed form alone.
+        What removes the bias of the closed form. "auto": likelihood up to 2**20 states (for all patterns of ``given``
+        together), pseudolikelihood beyond; the closed form is exact on the real line. None: the closed form alone.
     alpha : "auto", float, or one for each order, default="auto"
         Prior precision of the couplings, penalty alpha/M · (l1_ratio‖J‖₁ + ½(1 − l1_ratio)‖J‖²). Numbers, one for all
         or one for each order 2, 3, …, are of weights in the user's coding. "auto": the distribution of the couplings of
@@ -148,6 +154,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         categorical_features: Any = "from_dtype",
         powers: int = 1,
         site: str = "free",
+        given: Any = None,
         refine: str | None = "auto",
         alpha: Any = "auto",
         l1_ratio: float = 0.0,
@@ -164,6 +171,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         self.categorical_features = categorical_features
         self.powers = powers
         self.site = site
+        self.given = given
         self.refine = refine
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -184,6 +192,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         X : (M, n) array, data frame (pandas, polars), scipy sparse matrix, memory map or dask array
             Text and categories as they are. Cells may be missing (NaN, None, NA, null): what a row has is used, and
             what is missing is summed over, or drawn again and again from the fit where that takes too long.
+            Cells of ``given`` columns may not be missing.
         y : object
             Ignored.
         sample_weight : (M,) array-like, default=None
@@ -301,6 +310,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
 
     def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> Samples:
         """Checked samples, in which cells may be missing."""
+        require_present(X, self.given)
         if space is not None:
             return Samples.check(X, sample_weight=sample_weight, space=space, allow_nan=True).complete()
         return Samples.check(
@@ -309,6 +319,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
             sample_weight,
             categorical_features=self.categorical_features,
             powers=powers_needed(self.powers, self.interactions),
+            given=self.given,
             allow_nan=True,
         ).complete()
 

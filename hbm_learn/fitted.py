@@ -14,10 +14,11 @@ from hbm_learn._validation import check_integer
 from hbm_learn.assessment import intervals, summary
 from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
+from hbm_learn.data.given import require_present
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import like_input
-from hbm_learn.inference.log_partition import log_partition_and_error
+from hbm_learn.inference.log_partition import log_partitions
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.sampling import sample
@@ -149,7 +150,7 @@ class FittedMachine:
     # ------------------------------------------------------------------ using the model
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """(N,) pseudo-log-likelihood Σ_i ln P(x_i | rest) of each row, in nats.
+        """(N,) pseudo-log-likelihood Σ_i ln P(x_i | rest) of each row, over modelled columns, in nats.
 
         Parameters
         ----------
@@ -172,7 +173,7 @@ class FittedMachine:
         return float(np.mean(self.score_samples(X)))
 
     def log_likelihood(self, X: Any, method: str = "auto", return_error: bool = False) -> Any:
-        """Mean ln P(x), in nats.
+        """Mean ln P(x), or ln P(x | z) where columns z are given, in nats.
 
         Parameters
         ----------
@@ -190,11 +191,11 @@ class FittedMachine:
             The mean, and its error if asked for.
         """
         codes = self._codes(X)
-        log_z, error = log_partition_and_error(self.model_, method, self.random_state)
+        log_z, error = log_partitions(self.model_, codes, method, self.random_state)
         mean = float(np.mean(-self.model_.energy_of_codes(codes)) - log_z)
         return (mean, error) if return_error else mean
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> np.ndarray:
         """(n_samples, n) samples of the fitted model, labels where columns are nominal.
 
         They are exact up to 2**20 states, and from Gibbs chains beyond.
@@ -205,10 +206,12 @@ class FittedMachine:
             Number of rows.
         random_state : int, Generator, RandomState or None, default=None
             None takes that of the estimator.
+        given : (n_samples, g) table, or (g,) values for all rows, default=None
+            Values of the given columns, in their order, where there are some.
         """
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
-        return sample(self.model_, n_samples, random_state=seed)
+        return sample(self.model_, n_samples, random_state=seed, given=given)
 
     def predict(self, X: Any) -> Any:
         """X with each missing cell replaced by its most probable value given the row's observed entries.
@@ -236,15 +239,16 @@ class FittedMachine:
         Parameters
         ----------
         X : (N, n) table
-            Cells may be missing.
+            Cells may be missing, but for those of given columns.
 
         Returns
         -------
         (N, n, q) array, or list of (N, q_i) arrays
-            One array where all columns have q values.
+            One array where all columns have q values. Given columns have none: entries are of the others, in order.
         """
         codes = self._codes(X, allow_nan=True)
         found = conditionals.conditional_probabilities(self.model_, codes)
+        found = [p for p, given in zip(found, self.model_.space.given) if not given]
         return np.stack(found, axis=1) if len({p.shape[1] for p in found}) == 1 else found
 
     # ------------------------------------------------------------------ checks
@@ -261,5 +265,6 @@ class FittedMachine:
         if allow_nan and issparse(X):
             raise ValueError("X is sparse, where what is not stored is 0 and not missing: give a dense array with NaN.")
         self._check_features(X)
+        require_present(X, np.flatnonzero(self.model_.space.given).tolist() or None)
         samples = Samples.check(X, space=self.model_.space, allow_nan=allow_nan)
         return np.concatenate([block for block, _ in samples.blocks()])

@@ -101,9 +101,18 @@ class Terms:
 
 
 def all_terms(order: int, space: Space) -> Interactions:
-    """The sets of columns of all interactions of 2 … order variables."""
+    """The sets of columns of all interactions of 2 … order variables, at least one of them modelled."""
     everything = Interactions.upto(order, space.n_features)
-    return everything if space.is_scalar else expand(everything, space)
+    return with_modelled(everything if space.is_scalar else expand(everything, space), space)
+
+
+def with_modelled(columns: Interactions, space: Space) -> Interactions:
+    """The sets with a column of a modelled site: what concerns given sites alone is no part of P(x | z)."""
+    if not space.has_given:
+        return columns
+    blocks = [columns.block(k) for k in columns.orders]
+    kept = [block[~space.given[space.site[block]].all(axis=1)] for block in blocks]
+    return Interactions.from_blocks(kept, columns.n_features)
 
 
 def expand(sites: Interactions, space: Space) -> Interactions:
@@ -116,14 +125,17 @@ def expand(sites: Interactions, space: Space) -> Interactions:
 
 
 def closure(columns: Interactions, space: Space) -> Interactions:
-    """The smallest set that any change of gauge maps to itself: all subsets, lower powers, all labels."""
+    """The smallest set that any change of gauge maps to itself: all subsets, lower powers, all labels.
+
+    Subsets of given sites alone are no part of it.
+    """
     if space.is_scalar:
-        return columns.closure()
+        return with_modelled(columns.closure(), space)
     first = space.column_ptr[space.site]
     within = np.arange(space.n_columns) - first + 1
     count = np.where(space.power == 0, np.diff(space.column_ptr)[space.site], within)
     blocks = [(first[columns.block(k)], count[columns.block(k)]) for k in columns.orders]
-    return _all_choices(blocks, space).closure()
+    return with_modelled(_all_choices(blocks, space).closure(), space)
 
 
 def is_closed(columns: Interactions, space: Space) -> bool:
@@ -160,7 +172,14 @@ def columns_of(terms: Iterable[Iterable[Any]], space: Space, names: Sequence[str
     position = positions_of(names)
     found: set[tuple[int, ...]] = set()
     for mu in terms:
-        found.update(product(*column_choices(mu, resolve_members(mu, space.n_features, position), space)))
+        members = resolve_members(mu, space.n_features, position)
+        choices = column_choices(mu, members, space)
+        if space.given[members].all():
+            raise ValueError(
+                f"interaction {tuple(mu)}: all of its members are given, and what concerns them alone is not modelled; "
+                "leave it out, or take one of them out of `given`."
+            )
+        found.update(product(*choices))
     return Interactions.from_sorted(sorted(found, key=lambda mu: (len(mu), mu)), space.n_columns)
 
 
@@ -197,7 +216,7 @@ def column_choices(mu: Any, members: Sequence[int], space: Space) -> list[list[i
 def _limit(i: int, space: Space) -> str:
     """Why a variable has no higher power than it has."""
     q, most = int(space.sizes[i]), int(np.diff(space.column_ptr)[i])
-    if q == 0:
+    if not space.alphabets[i].is_finite:
         return f"{space.alphabets[i]} has x alone: bin the variable into a few values for powers of it"
     if most == q - 1:
         return f"of {q} values powers beyond {most} are combinations of the lower ones: leave it out"

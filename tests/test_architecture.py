@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "hbm_learn"
 
 # From the foundation up: a module or folder imports only what stands in a line before its own, or in its own line.
 LAYERS = [
-    ["_kernels", "_threads", "_validation", "linalg", "names"],
+    ["_kernels", "_threads", "_validation", "linalg", "names", "lagged"],
     ["space"],
     ["interactions"],
     ["terms", "io"],

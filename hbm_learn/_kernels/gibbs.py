@@ -4,7 +4,8 @@
 
 A block of L chains ("lanes") is an (N, L) array X of the columns φ_c, lanes contiguous: every inner loop runs over the
 lanes and is vectorised, and one pass over the packed couplings serves all of them. Each lane has its own α and random
-generator. X tells the state of a site with two values or on an interval; of the others S (n, L) keeps the codes.
+generator. X tells the state of a site with two values or on an interval; of the others S (n, L) keeps the codes, and of
+given sites on a line the values.
 
 ``couplings`` is (indptr, members, weights): the terms of E, packed as in ``interactions``.
 """
@@ -18,7 +19,7 @@ import numpy as np
 from hbm_learn._kernels.compiled import njit
 from hbm_learn._kernels.draws import draw_binary, draw_finite, draw_interval, uniform
 
-BINARY, FINITE, INTERVAL = 0, 1, 2
+BINARY, FINITE, INTERVAL, GIVEN = 0, 1, 2, 3
 
 
 class Sites(NamedTuple):
@@ -27,7 +28,7 @@ class Sites(NamedTuple):
     Attributes
     ----------
     kind : (n,) array
-        BINARY, FINITE or INTERVAL.
+        BINARY, FINITE or INTERVAL; GIVEN for a site that stays as it is.
     column_ptr : (n + 1,) array
         The columns of site i are column_ptr[i]:column_ptr[i + 1].
     own_ptr, own : arrays
@@ -96,6 +97,8 @@ def sweep(X, S, state, alpha, work, sites):
     b, product, weights = work
     field = b[0]
     for i in range(n):
+        if kind[i] == GIVEN:
+            continue
         first, last = column_ptr[i], column_ptr[i + 1]
         add_terms(field, product, X, terms_ptr[first], terms_ptr[first + 1], term_ptr, others, J)
         for l in range(L):
@@ -120,7 +123,7 @@ def sweep(X, S, state, alpha, work, sites):
 def record(out, X, S, l, sites):
     """out (n,) ← the state of lane l: codes, and values of sites on an interval."""
     for i in range(len(sites.kind)):
-        if sites.kind[i] == FINITE:
+        if sites.kind[i] == FINITE or sites.kind[i] == GIVEN:
             out[i] = S[i, l]
         else:
             x = X[sites.column_ptr[i], l]

@@ -100,6 +100,9 @@ def fit_and_check(
         prior_does = "" if before.agrees_fitted else " That is what the prior does, and not another model."
         return Checked(first, before, before, before.message + prior_does)
     why = f"The pseudolikelihood fit is another model: {_why(before)}"
+    if parameters.space.has_given:
+        remedy = "The Monte Carlo likelihood takes no given columns: lower the order, or select with `fdr`."
+        return Checked(first, before, before, f"{why} {remedy}")
     if parameters.n_params > MAX_PARAMETERS:
         remedy = f"{parameters.n_params} parameters are too many for the likelihood ({MAX_PARAMETERS}): lower the order"
         return Checked(first, before, before, f"{why} {remedy}, or select with `fdr`.")

@@ -182,7 +182,7 @@ def _bias(result: InversionResult, moments: Moments, table: StateTable | None) -
         return 0.0
     if table is not None:
         return bias_of_closed_form(result, moments, table)
-    return bias_by_corrections(result, moments)
+    return None if result.model.space.has_given else bias_by_corrections(result, moments)
 
 
 def missing_cells(shares: np.ndarray | None, names: list[str] | None = None) -> list[Check]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import fft
 
+from hbm_learn.assessment.node_data import frequencies
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import MISSING, Space
@@ -78,34 +79,41 @@ def _rows(samples: Samples, most: int | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scores(space: Space, codes: np.ndarray, w: np.ndarray, columns: Interactions) -> dict[int, np.ndarray]:
-    """{order: (rows, sets) centred products} of single columns and of some sets of each order."""
-    missing = codes == MISSING
-    frequencies = [_shares(c, w, q) for c, q in zip(codes.T, space.sizes)]
-    seen = [np.count_nonzero(p) for p in frequencies]
+    """{order: (rows, sets) centred products} of single columns and of some sets of each order.
+
+    Where columns are given, what is linear in them is taken out of the others and of the products: rows that are alike
+    because what is given is alike may still be independent. What was not seen says nothing.
+    """
+    missing = (codes == MISSING) & ~space.given
+    shares = frequencies(space, codes, w)
+    seen = [np.count_nonzero(p) for p, given in zip(shares, space.given) if not given]
     if min(seen) < 2:  # a stretch in which nothing happens says nothing
-        codes, frequencies = codes[:0], [np.full(q, 1.0 / q) for q in space.sizes]
-        missing = missing[:0]
+        codes, missing, shares = codes[:0], missing[:0], [np.full(q, 1.0 / q) for q in space.sizes]
     gaps = bool(missing.any())
-    u = space.standard([p + 1e-12 for p in frequencies]).columns(np.where(missing, 0, codes) if gaps else codes)
-    there = ~missing[:, space.site]
-    found = {1: _evenly(np.arange(space.n_columns)[:, None])}
+    u = space.standard([p + 1e-12 for p in shares]).columns(np.where(missing, 0, codes) if gaps else codes)
+    there = ~missing[:, space.site] if gaps else None
+    given = space.given[space.site]
+    if given.any():
+        u[:, ~given] = _less_given(u[:, ~given], u[:, given], w[: len(u)], None if there is None else there[:, ~given])
+    found = {1: _evenly(np.flatnonzero(~given)[:, None])}
     found |= {k: _evenly(columns.block(k)) for k in columns.orders}
     out = {}
     for k, sets in found.items():
         s = np.prod(u[:, sets], axis=2)
-        if gaps:  # what was not seen says nothing
-            seen = there[:, sets].all(axis=2)
-            mine = w[: len(s), None] * seen
-            out[k] = (s - (mine * s).sum(axis=0) / np.maximum(mine.sum(axis=0), 1e-300)) * seen
-            continue
-        out[k] = s - np.average(s, axis=0, weights=w[: len(s)]) if len(s) else s
+        seen_there = None if there is None else there[:, sets].all(axis=2)
+        out[k] = _less_given(s, u[:, given], w[: len(s)], seen_there) if len(s) else s
     return out
 
 
-def _shares(codes: np.ndarray, w: np.ndarray, q: int) -> np.ndarray:
-    """(q,) of the values of one variable, among what is not missing."""
-    counts = np.bincount(codes, w, minlength=q)[:q]
-    return counts / max(counts.sum(), 1e-300)
+def _less_given(s: np.ndarray, z: np.ndarray, w: np.ndarray, there: np.ndarray | None = None) -> np.ndarray:
+    """(rows, k) s less its weighted regression on 1 and the given columns z; 0 where it is not there."""
+    if there is not None:
+        columns = [_less_given(x[:, None], z, w * seen) * seen[:, None] for x, seen in zip(s.T, there.T)]
+        return np.concatenate(columns, axis=1)
+    if not z.shape[1] or not len(s):
+        return s - (w @ s) / max(w.sum(), 1e-300)
+    design, root = np.column_stack([np.ones(len(z)), z]), np.sqrt(w)[:, None]
+    return s - design @ np.linalg.lstsq(design * root, s * root)[0]
 
 
 def _evenly(rows: np.ndarray) -> np.ndarray:

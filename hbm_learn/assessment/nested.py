@@ -117,11 +117,12 @@ class _Search:
         self.pairs = Interactions.from_blocks([self.pairs.block(2)], data.space.n_columns)
         self.model = self.pairs
         self.nodes: dict[int, Node] = {}
-        self._refit(range(data.space.n_features))
+        self._refit(data.modelled)
 
     # ------------------------------------------------------------------ the model
 
-    def _refit(self, sites: range | np.ndarray) -> None:
+    def _refit(self, sites: np.ndarray) -> None:
+        sites = sites[~self.data.space.given[sites]]
         place = self.model.positions(self.terms.columns)
         self.inside = self.terms.sum((place >= 0).astype(float)) == self.terms.df
         self.nodes |= fit_nodes(self.data, sites, self.model, self.nodes)

@@ -42,7 +42,7 @@ class DistinctRows:
             raise ValueError("samples may hold missing entries: check them with allow_nan=False, or fill them in.")
         codes = np.concatenate([block for block, _ in samples.blocks()])
         weights = np.ones(len(codes)) if samples.weights is None else samples.weights.astype(np.float64)
-        keys = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1]))).ravel()
+        keys = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1] * codes.itemsize))).ravel()
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         w = np.bincount(inverse.ravel(), weights)
         return cls(samples.space, codes[first[w > 0]], w[w > 0])
@@ -58,8 +58,16 @@ class DistinctRows:
     @property
     def frequencies(self) -> list[np.ndarray]:
         """(q_i,) of the values of each variable."""
-        total, sizes = self.weights.sum(), self.space.sizes
-        return [np.bincount(c, self.weights, minlength=q) / total for c, q in zip(self.codes.T, sizes)]
+        return frequencies(self.space, self.codes, self.weights)
+
+
+def frequencies(space: Space, codes: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
+    """(q_i,) share of each value of each variable among what is not missing; a half for each anchor of a line."""
+    half, found = np.full(2, 0.5), []
+    for i, (c, q) in enumerate(zip(codes.T, space.sizes)):
+        counts = half if i in space.anchors else np.bincount(c.astype(np.uint8, copy=False), weights, minlength=q)[:q]
+        found.append(counts / max(counts.sum(), 1e-300))
+    return found
 
 
 class NodeData:
@@ -69,6 +77,8 @@ class NodeData:
     ----------
     space : Space
     codes : (n, R) array
+    modelled : (k,) array
+        The variables that have nodes: those that are not given.
     weights : (R,) array
         How often each row occurs: they sum to the number of samples.
     Y : (N + 1, R) array
@@ -89,7 +99,8 @@ class NodeData:
         seen = DistinctRows.of(rows) if isinstance(rows, Samples) else rows
         self.frequencies, self.weights, codes = seen.frequencies, seen.weights, seen.codes
         self.space = seen.space.standard(self.frequencies)
-        self.codes = np.ascontiguousarray(codes.T)
+        self.codes = np.ascontiguousarray(self.space.only_codes(codes).T)
+        self.modelled = np.flatnonzero(~self.space.given)
         self.Y = np.concatenate([self.space.columns(codes).T, np.ones((1, len(codes)))])
         self.observed = None if seen.observed is None else np.ascontiguousarray(seen.observed.T)
         self.tested = self.Y

@@ -19,6 +19,7 @@ import numpy as np
 from hbm_learn._kernels.conditional import monomials
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.assessment.compared import Compared
+from hbm_learn.assessment.node_data import frequencies
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.shrinkage.expansion import poisson_root
@@ -26,7 +27,7 @@ from hbm_learn.model import BoltzmannMachine
 from hbm_learn.sampling.agreement import matters
 from hbm_learn.sampling.chains import Chains, far_states, sweep_cost, widths
 from hbm_learn.sampling.diagnostics import AGREEMENT, nested_r_hat
-from hbm_learn.space import MISSING, Space
+from hbm_learn.space import Space
 from hbm_learn.states import StateTable
 
 # Models with so few states are compared with the data without samples.
@@ -182,7 +183,7 @@ def _rows(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     blocks = list(samples.blocks())
     codes = np.concatenate([block for block, _ in blocks])
     w = np.ones(len(codes)) if samples.weights is None else np.asarray(samples.weights, dtype=float)
-    keep = ~(codes == MISSING).any(axis=1) & (w > 0)
+    keep = ~samples.space.missing(codes).any(axis=1) & (w > 0)
     if keep.sum() < 2:
         raise ValueError("samples has fewer than 2 rows without missing cells: there is nothing to compare with.")
     return codes[keep], w[keep]
@@ -195,9 +196,9 @@ def _starts(
     kind = np.repeat([0, 1, 2], [n_chains // 2, n_chains // 4, n_chains // 4])
     p = w / w.sum()
     out = codes[rng.choice(len(codes), n_chains, p=p)].copy()
-    for i in range(space.n_features):
+    for i in np.flatnonzero(~space.given):
         out[kind == 1, i] = codes[rng.choice(len(codes), n_chains // 4, p=p), i]
-    out[kind == 2] = far_states(space, n_chains // 4, rng)
+    out[np.ix_(kind == 2, ~space.given)] = far_states(space, n_chains // 4, rng)[:, ~space.given]
     return out, kind
 
 
@@ -214,35 +215,35 @@ def _compare(
     most: int,
 ) -> PredictiveCheck:
     space, M = model.space, float(w.sum())
-    frequencies = [np.bincount(x, weights=w, minlength=q) / M for x, q in zip(codes.T, space.sizes)]
-    standard = space.standard(frequencies)
+    standard = space.standard(frequencies(space, codes, w))
     data, drawn = standard.columns(codes), standard.columns(draws.reshape(-1, draws.shape[2]))
     by_chain = drawn.reshape(*draws.shape[:2], -1)
     energy = model.energy_of_codes(draws.reshape(-1, draws.shape[2])).reshape(draws.shape[:2])
-    total = by_chain.sum(axis=2)
-    r_hat = np.ones(by_chain.shape[2] + 2)  # of independent draws
+    modelled = np.flatnonzero(~space.given[space.site])
+    total = by_chain[:, :, modelled].sum(axis=2)
+    r_hat = np.ones(len(modelled) + 2)  # of independent draws
     if kind.any():
         known = kind < 2 + matters(model, draws[:, kind == 2], draws[:, kind == 0])
-        r_hat = nested_r_hat(np.dstack([by_chain, total, energy])[:, known], kind[known])
+        r_hat = nested_r_hat(np.dstack([by_chain[:, :, modelled], total, energy])[:, known], kind[known])
     # Chains from elsewhere are for R-hat: one stuck in a phase of no weight must not speak for the model.
     here = by_chain[:, kind == 0]
 
     def compared(sets: Interactions) -> Compared:
         return Compared(*_z(data, w, here, sets), sets.tuples)
 
-    singles = Interactions.from_blocks([np.arange(standard.n_columns)[:, None]], standard.n_columns)
+    singles = Interactions.from_blocks([modelled[:, None]], standard.n_columns)
     fitted = _some(model.columns, rng, most)
     pairs = fitted if set(model.columns.orders) == {2} else _random_sets(standard, 2, rng, most)
     same = compared(fitted)
-    own = total[:, kind == 0]
-    edges, histograms = _histograms(data.sum(axis=1), w, own)
+    own, sums = total[:, kind == 0], data[:, modelled].sum(axis=1)
+    edges, histograms = _histograms(sums, w, own)
     spread = own.mean(axis=0).var(ddof=1)
     return PredictiveCheck(
         means=compared(singles),
         covariances=same if pairs is fitted else compared(pairs),
         fitted=same,
         unfitted=compared(_random_sets(standard, model.order + 1, rng, most)),
-        total=_total(data.sum(axis=1), w, own),
+        total=_total(sums, w, own),
         r_hat=float(r_hat.max()),
         total_r_hat=float(r_hat[-2]),
         energy_r_hat=float(r_hat[-1]),
@@ -274,7 +275,7 @@ def _random_sets(space: Space, k: int, rng: np.random.Generator, most: int) -> I
     else:
         rows = np.unique(np.sort(rng.integers(N, size=(2 * most, k)), axis=1), axis=0)
     site = space.site[rows]
-    rows = rows[(np.diff(site, axis=1) > 0).all(axis=1)]
+    rows = rows[(np.diff(site, axis=1) > 0).all(axis=1) & ~space.given[site].all(axis=1)]
     if len(rows) > most:
         rows = rows[np.sort(rng.choice(len(rows), most, replace=False))]
     return Interactions.from_blocks([rows] if len(rows) else [], N)

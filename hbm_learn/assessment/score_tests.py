@@ -3,8 +3,8 @@
 add    μ ∌ model:  g = Π_{μ∖a} φ at node a,  c = Φ'W g,  S = Σ g(φ_a − ⟨φ_a⟩) − H⁻¹c·gradient,  V = g'W g − c'H⁻¹c
 drop   μ ∈ model:  the same at the maximum without μ, which one chord step reaches from the maximum with it
 
-Each term is tested at one of its variables: where most variance is left. The reference is the saddlepoint's. A term is
-tested given all its own subsets, those that the model lacks by one step; so nothing depends on the gauge.
+Each term is tested at one of its modelled variables: where most variance is left. The reference is the saddlepoint's.
+A term is tested given all its own subsets, those that the model lacks by one step; so nothing depends on the gauge.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def add_tests(data: NodeData | Samples, model: Interactions, candidates: Interac
     """
     data = data if isinstance(data, NodeData) else NodeData(data)
     terms = Terms(data.space, candidates)
-    nodes = fit_nodes(data, range(data.space.n_features), model)
+    nodes = fit_nodes(data, data.modelled, model)
     return scores(terms, *add_at_best(nodes, model, terms, np.arange(len(terms))))
 
 
@@ -80,7 +80,7 @@ def drop_tests(data: NodeData | Samples, model: Interactions, candidates: Intera
     """
     data = data if isinstance(data, NodeData) else NodeData(data)
     terms = Terms(data.space, model if candidates is None else candidates)
-    nodes = fit_nodes(data, range(data.space.n_features), model)
+    nodes = fit_nodes(data, data.modelled, model)
     return scores(terms, *drop_at_best(nodes, model, terms, np.arange(len(terms))))
 
 

@@ -35,7 +35,9 @@ def base_space(space: Space) -> Space:
         if key not in known:
             known[key] = np.eye(alphabet.size)[:, 1:] if alphabet.is_nominal else coding_functions(alphabet, key[0])
         functions.append(known[key])
-    return Space(space.alphabets, functions)
+    for i, ends in space.anchors.items():
+        functions[i] = np.array(ends)[:, None]
+    return space.with_functions(functions)
 
 
 def collect(blocks: Iterable, base: Space, order: int) -> tuple[PowerSums, np.ndarray | None]:

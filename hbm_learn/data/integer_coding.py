@@ -83,9 +83,9 @@ class Coding:
             return cls(space, np.zeros(N), np.ones(N), True, None, MAX_WHOLE, None)
         known: dict[int, _Site] = {}
         sites = []
-        for alphabet, table in zip(space.alphabets, space.functions):
-            if table is None:
-                sites.append(_interval_site(*alphabet.bounds))
+        for i, (alphabet, table) in enumerate(zip(space.alphabets, space.functions)):
+            if table is None or i in space.anchors:
+                sites.append(_interval_site(*space.anchors.get(i, alphabet.bounds)))
                 continue
             if id(table) not in known:
                 known[id(table)] = _site(table, order)
@@ -94,7 +94,7 @@ class Coding:
         if not space.sizes.any():
             return cls(space, shift, scale, False, None, np.inf, None)
         tables = _padded([site.y for site in sites])
-        planes = _planes(space, sites, order) if space.is_finite else None
+        planes = _planes(space, sites, order) if space.has_codes else None
         return cls(space, shift, scale, False, tables, float(np.abs(tables).max()), planes)
 
     def decoded(self, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -106,7 +106,7 @@ class Coding:
             return block - shift, shift, False
         if self.tables is None:
             return (block - self.shift) / self.scale, self.shift, False
-        if not self.space.is_finite:
+        if not self.space.has_codes:
             return (self.space.columns(block) - self.shift) / self.scale, self.shift, False
         tables, site = self.tables.astype(np.float64), self.space.site
         if self.space.is_scalar and (tables == tables[0]).all():

@@ -41,7 +41,7 @@ class Rows:
         self.n_features = samples.n_features
         self._samples = samples
         self.n_samples = float(samples.n_samples if samples.weights is None else samples.weights.sum())
-        self._grouped = _group(samples) if samples.space.is_finite else None
+        self._grouped = _group(samples) if samples.space.has_codes else None
         self.n_rows = samples.n_samples if self._grouped is None else len(self._grouped[0])
 
     def blocks(self, stride: int = 1, offset: int = 0) -> Iterator[Block]:

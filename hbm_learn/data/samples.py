@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.data.coding import INTEGER
+from hbm_learn.data.given import find_anchors, given_mask, refuse_both
 from hbm_learn.data.reading import Table, read_table
 from hbm_learn.data.sums import value_counts
 from hbm_learn.data.tables import check_weights
@@ -55,6 +56,7 @@ class Samples:
         *,
         categorical_features: Any = "from_dtype",
         powers: Any = 1,
+        given: Any = None,
         allow_nan: bool = False,
         order: int | None = None,
         first_row: int = 0,
@@ -78,6 +80,8 @@ class Samples:
             numbers are then labels too. None: no column.
         powers : int or (n,) ints
             The highest power of each numeric variable that takes part in interactions.
+        given : sequence or None
+            Indices or names of columns that are not modelled. They may have any number of values.
         allow_nan : bool
             Accept missing entries: code 255.
         order : int, optional
@@ -90,21 +94,25 @@ class Samples:
         if space is not None and not (isinstance(alphabet, str) and alphabet == "auto"):
             raise ValueError("give alphabet or space, not both: a space has its alphabets.")
 
-        def given(names: list[str] | None, n: int) -> list[Alphabet | None]:
+        def known(names: list[str] | None, n: int) -> list[Alphabet | None]:
             if space is None:
-                return given_alphabets(alphabet, names, n)
+                return given_alphabets(alphabet, names, n, given_mask(given, names, n))
             if n != space.n_features:
                 raise ValueError(f"X has {n} features, but Space is expecting {space.n_features} features as input.")
             return list(space.alphabets)
 
         def labels(names: list[str] | None, n: int) -> list[bool | None]:
-            return labelled(given(names, n), categorical_features if space is None else "from_dtype", names)
+            refuse_both(given, categorical_features, names, n)
+            return labelled(known(names, n), categorical_features if space is None else "from_dtype", names)
 
         table = read_table(X, first_row, labels)
         names, n = table.names, table.shape[1]
         weights = None if sample_weight is None else check_weights(sample_weight, table.shape[0])
-        found = find_values(table, given(names, n), labels(names, n), allow_nan)
-        space = Space.of(found.alphabets, n, powers) if space is None else space
+        mask = given_mask(given, names, n) if space is None else space.given
+        found = find_values(table, known(names, n), labels(names, n), allow_nan, mask)
+        if space is None:
+            anchors = find_anchors(table, weights, found.alphabets, mask)
+            space = Space.of(found.alphabets, n, powers, mask, anchors)
         if order is not None:
             require_order(space, order, alphabet)
         return cls(table, space, weights, found, allow_nan)
@@ -230,9 +238,9 @@ class Samples:
             for lo in range(0, self.n_samples, max_rows):
                 yield lo, codes[lo : lo + max_rows]
             return
-        finite = np.flatnonzero(self.space.sizes)
+        finite = np.flatnonzero([a.is_finite for a in self.space.alphabets])
         for lo, rows in self._table.blocks(max_rows):
-            if encoder is not None and self.space.is_finite:
+            if encoder is not None and self.space.has_codes:
                 yield lo, encoder(rows)
                 continue
             out = np.array(rows, dtype=np.float64, order="C") if encoder else np.ascontiguousarray(rows, np.float64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -51,19 +52,24 @@ def block_sums(block: np.ndarray, weights: np.ndarray | None, coding: Coding, or
 def value_counts(blocks: Iterable[tuple[np.ndarray, np.ndarray | None]], space: Space) -> np.ndarray:
     """(Σ q_i,) Σ w of each value of each site in blocks of codes, cut by ``space.value_ptr``; int64 without weights.
 
-    Missing entries are left out.
+    Missing entries are left out. Of a line each anchor has a half: so it has the mean and variance of its values.
     """
 
-    def work(share: tuple) -> list[np.ndarray]:
-        codes, weights = np.ascontiguousarray(share[0]), share[1]
+    def work(share: tuple) -> list[Any]:
+        codes, weights = np.ascontiguousarray(space.only_codes(share[0])), share[1]
         out = np.zeros(int(space.value_ptr[-1]), dtype=np.int64 if weights is None else np.float64)
         if weights is None:
             _codes.count(codes, space.value_ptr[:-1], space.sizes, out)
         else:
             _codes.count_weighted(codes, weights, space.value_ptr[:-1], space.sizes, out)
-        return [out]
+        return [out, len(codes) if weights is None else weights.sum()]
 
-    return reduce(work, blocks)[0]
+    counts, total = reduce(work, blocks)
+    if space.lines:
+        counts = counts.astype(np.float64)
+        for i in space.lines:
+            counts[space.value_ptr[i] : space.value_ptr[i + 1]] = 0.5 * total
+    return counts
 
 
 def _weight_planes(weights: np.ndarray | None) -> list[tuple[int | float, np.ndarray | slice]] | None:

@@ -18,7 +18,7 @@ from hbm_learn.data.reading import Table
 from hbm_learn.data.scan import ColumnEncoder, Encoder, Scan, refuse
 from hbm_learn.space import MAX_VALUES, Alphabet, Nominal
 from hbm_learn.space.alphabet import LARGEST
-from hbm_learn.space.space import each_alphabet
+from hbm_learn.space.alphabets import each_alphabet
 
 # More distinct numbers than this are not taken for a finite alphabet unless one is given.
 MAX_AUTO_VALUES = 16
@@ -46,13 +46,19 @@ class Found:
     codes: np.ndarray | None
 
 
-def given_alphabets(alphabet: Any, names: Sequence[str] | None, n_features: int) -> list[Alphabet | None]:
+def given_alphabets(
+    alphabet: Any, names: Sequence[str] | None, n_features: int, given: np.ndarray | None = None
+) -> list[Alphabet | None]:
     """What the user says of each column; None for "auto".
 
     Parameters
     ----------
     alphabet : "auto", one for all, a sequence, or {index or name: one}
         Columns that a dict does not name are "auto".
+    names : sequence of str or None
+    n_features : int
+    given : (n,) bool array or None
+        Columns that are not modelled, which may be real beside others.
     """
     if isinstance(alphabet, Mapping):
         chosen: list[Any] = ["auto"] * n_features
@@ -67,7 +73,7 @@ def given_alphabets(alphabet: Any, names: Sequence[str] | None, n_features: int)
             raise ValueError(f"alphabet has {len(alphabet)} entries for {n_features} columns: give one for each.")
         out = [None if _is_auto(spec) else Alphabet(spec) for spec in alphabet]
     else:
-        out = list(each_alphabet(alphabet, n_features))
+        out = list(each_alphabet(alphabet, n_features, given))
     for spec in out:
         if spec is not None and spec.is_finite and spec.size > MAX_VALUES:
             raise ValueError(f"an alphabet of {spec.size} values: at most {MAX_VALUES} can be encoded.")
@@ -87,21 +93,44 @@ def labelled(
     return [True if spec is not None and spec.is_nominal else flag for spec, flag in zip(alphabets, out)]
 
 
-def find_values(table: Table, given: list[Alphabet | None], labels: Sequence[bool | None], allow_nan: bool) -> Found:
-    """One pass over the table (two if it is on the real line) that finds or checks the values of every column."""
+def find_values(
+    table: Table,
+    known: list[Alphabet | None],
+    labels: Sequence[bool | None],
+    allow_nan: bool,
+    given: np.ndarray | None = None,
+) -> Found:
+    """One pass over the table (two if a column is on the real line) that finds or checks the values of every column.
+
+    Parameters
+    ----------
+    table : Table
+    known : list of (Alphabet or None)
+        What the user says of each column; None where its values are to be found.
+    labels : sequence of (bool or None)
+        Which columns hold labels; None where their type says so.
+    allow_nan : bool
+    given : (n,) bool array or None
+        Columns that are not modelled: such numbers are real where they are too many to be listed.
+    """
     n = table.shape[1]
+    given = np.zeros(n, dtype=bool) if given is None else given
     nominal = [bool(labels[j]) or j in table.labels for j in range(n)]
-    alphabets = [_boolean_or(spec, table, j, nominal[j]) for j, spec in enumerate(given)]
+    alphabets = [_boolean_or(spec, table, j, nominal[j]) for j, spec in enumerate(known)]
     listed = np.array([j for j in range(n) if alphabets[j] is None or alphabets[j].is_finite], dtype=np.intp)  # type: ignore[union-attr]
     if not len(listed):
         _check_continuous(table, alphabets, allow_nan)
         return Found(alphabets, None, None)  # type: ignore[arg-type]
-    known = [None if alphabets[j] is None else _letters(alphabets[j], table, j) for j in listed]
+    letters = [None if alphabets[j] is None else _letters(alphabets[j], table, j) for j in listed]
     limits = [MAX_VALUES if nominal[j] else MAX_AUTO_VALUES for j in listed]
-    scan = Scan(table, listed, known, limits, allow_nan, alphabets)
+    scan = Scan(table, listed, letters, limits, allow_nan, alphabets)
     free = [k for k, j in enumerate(listed) if alphabets[j] is None]
-    if _is_real(scan, free, nominal, table):
-        real = Alphabet("real")
+    real = Alphabet("real")
+    lines = [int(listed[k]) for k in free if given[listed[k]] and scan.letters[k] is None and not nominal[listed[k]]]
+    if lines:
+        specs = [real if j in lines else spec for j, spec in enumerate(known)]
+        return find_values(table, specs, labels, allow_nan, given)
+    if not given.any() and _is_real(scan, free, nominal, table):
         alphabets = [real] * n
         _check_continuous(table, alphabets, allow_nan)
         return Found(alphabets, None, None)  # type: ignore[arg-type]
@@ -224,6 +253,7 @@ def _refuse_columns(scan: Scan, free: list[int], nominal: list[bool]) -> None:
         raise ValueError(
             f"{named(many)} {'have' if len(many) > 1 else 'has'} more than {MAX_AUTO_VALUES} different values, while "
             "other columns have few: drop what is an id (labels of rows that belong together go to fit(…, groups=…)); "
+            "name what acts on the others but is not itself to be modelled in given=[…] (a covariate, a time); "
             "bin what is continuous into a few values (for instance with sklearn.preprocessing.KBinsDiscretizer), "
             "or list its values in alphabet={…}."
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from hbm_learn._validation import check_options, choose
 from hbm_learn.inference.adaptive_tap import adaptive_tap
 from hbm_learn.inference.auto import auto
@@ -61,5 +63,10 @@ def infer(model: BoltzmannMachine, method: str = "dc", **options: Any) -> Infere
     """
     require_model(model)
     function = choose("method", method, METHODS)
+    if model.space.has_given:
+        raise ValueError(
+            f"variables {np.flatnonzero(model.space.given).tolist()} of the model are given: it has moments once they "
+            "have values; infer(model.condition(values))."
+        )
     check_options("method", method, function, options)
     return function(model, **options)

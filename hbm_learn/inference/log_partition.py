@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hbm_learn._validation import choose
 from hbm_learn.inference import infer
-from hbm_learn.model import BoltzmannMachine
+from hbm_learn.model import BoltzmannMachine, conditioning
 from hbm_learn.sampling import ais
 from hbm_learn.states import MAX_STATES
 
@@ -14,6 +16,27 @@ from hbm_learn.states import MAX_STATES
 def log_partition(model: BoltzmannMachine, method: str, random_state: Any) -> float:
     """ln Z by "exact", "dc" or "ais"; "auto" takes the first that is affordable and unbiased."""
     return log_partition_and_error(model, method, random_state)[0]
+
+
+def log_partitions(model: BoltzmannMachine, codes: np.ndarray, method: str, random_state: Any) -> tuple[float, float]:
+    """The mean of ln Z(z) over rows of codes, z their given entries, and its error; ln Z itself where none is given.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine
+    codes : (rows, n) array
+    method : {"auto", "exact", "dc", "ais"}
+        For each distinct z.
+    random_state : None, int, SeedSequence, Generator or RandomState
+        Of "ais".
+    """
+    if not model.space.has_given:
+        return log_partition_and_error(model, method, random_state)
+    distinct, which = conditioning.distinct_given(model.space, codes)
+    share, rest = np.bincount(which) / len(which), np.flatnonzero(~model.space.given)
+    models = (conditioning.condition(model, row, rest) for row in distinct)
+    found = np.array([log_partition_and_error(each, method, random_state) for each in models])
+    return float(share @ found[:, 0]), float(np.sqrt(share**2 @ found[:, 1] ** 2))
 
 
 def log_partition_and_error(model: BoltzmannMachine, method: str, random_state: Any) -> tuple[float, float]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from hbm_learn._threads import blas_for
 from hbm_learn._validation import check_number, check_options, check_refinement, choose, settled_seed
+from hbm_learn.data.given import given_patterns
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import diagonal
@@ -39,6 +40,13 @@ _NO_MIXTURE = (
     "no mixture of scales could be learnt, as the likelihood is far from quadratic between here and there: one "
     "Gaussian prior for each order stands in, which shrinks strong couplings with the weak ones."
 )
+_MANY_PATTERNS = (
+    "the given columns have too many patterns, or the others too many states, for the likelihood: the pseudolikelihood "
+    "was maximised in its place."
+)
+# What a pattern of given columns costs beside its states, in states; and what all patterns may cost where the
+# likelihood was asked for, as a multiple of what "auto" takes.
+_PATTERN_COST, _IF_ASKED = 2048, 16
 # Gaussian priors are learnt so far, as a start for mixtures.
 _FIRST_ROUNDS, _FIRST_TOL = 3, 0.05
 # refine="auto" takes the exact likelihood up to this many states.
@@ -63,10 +71,12 @@ class Refinement(Protocol):
         ...
 
 
-def _likelihood(moments: Moments, parameters: Parameters, n_jobs: int | None) -> Refinement:
+def _likelihood(
+    moments: Moments, parameters: Parameters, n_jobs: int | None, samples: Samples | None = None
+) -> Refinement:
     from hbm_learn.inversion.likelihood.prepared import LikelihoodFit
 
-    return LikelihoodFit(moments, parameters, n_jobs)
+    return LikelihoodFit(moments, parameters, n_jobs, samples)
 
 
 def _pseudolikelihood(samples: Samples, parameters: Parameters, n_jobs: int | None) -> Refinement:
@@ -205,16 +215,24 @@ def fit(
     check_refinement({"n_jobs": n_jobs, **options})
     start = diagonal.invert(moments, columns, alpha, site)
     name = choose_refinement(refine, moments.space, len(columns), samples is not None)
+    space, notes = moments.space, start.notes
+    if (
+        name == "likelihood"
+        and space.has_given
+        and not (moments.is_complete and _affordable(samples, len(columns), refine == "likelihood"))
+    ):
+        name, notes = "pseudolikelihood", [*notes, *([_MANY_PATTERNS] if refine == "likelihood" else [])]
     if name is None:
         return start
     parameters = Parameters(_working_space(moments, columns, alpha), columns, site, moments.frequencies)
     given = {key: value for key, value in options.items() if value is not None}
     given["random_state"] = settled_seed(options.get("random_state"))
-    turns, informed = 1, None
+    turns, informed, rows = 1, None, {}
     method: Any
     if moments.is_complete:
         consumes, prepare = METHODS[name]
-        method = prepare(moments if consumes == "moments" else samples, parameters, n_jobs)
+        rows = {"samples": samples} if space.has_given and consumes == "moments" else {}
+        method = prepare(moments if consumes == "moments" else samples, parameters, n_jobs, **rows)
     else:
         from hbm_learn.inversion.missing import methods
 
@@ -223,7 +241,7 @@ def fit(
             METHODS, name, samples, moments, parameters, automatic=automatic, n_jobs=n_jobs, random_state=seed
         )
         turns, informed = method.turns, method.informed
-    if name == "likelihood" and samples is not None and not moments.space.enumerable(MAX_LIKELIHOOD_STATES):
+    if name == "likelihood" and not rows and samples is not None and not space.enumerable(MAX_LIKELIHOOD_STATES):
         from hbm_learn.inversion.likelihood.walkers import data_rows
 
         given["rows"] = data_rows(samples, given.get("random_state"))
@@ -234,7 +252,7 @@ def fit(
         result = inflated(method.fit(Prior(start.alpha, l1_ratio), first, **given), inflation)
     if recheck is not None and name == "pseudolikelihood":
         result = recheck(result)
-    found = in_coding(result, moments.space, moments.standard.space).with_notes(start.notes)
+    found = in_coding(result, moments.space, moments.standard.space).with_notes(notes)
     return found if informed is None else replace(found, informed=informed(result)[parameters.n_own :])
 
 
@@ -288,6 +306,15 @@ def _working_space(moments: Moments, columns: Interactions, alpha: Any) -> Space
     return moments.space.standard(moments.frequencies, centred=False)
 
 
+def _affordable(samples: Samples | None, n_columns: int, asked: bool) -> bool:
+    """Whether the states of a model can be listed for every pattern of its given columns."""
+    assert samples is not None
+    states = samples.space.modelled.n_states()
+    each = max(states + _PATTERN_COST, n_columns**2 / 4)
+    most = int(MAX_LIKELIHOOD_STATES * (_IF_ASKED if asked else 1) / each)
+    return most > 1 and len(given_patterns(samples, most)[1]) <= most
+
+
 def choose_refinement(refine: str | None, space: Space, n_interactions: int, has_samples: bool = True) -> str | None:
     """The name of the refinement, or None for the closed form alone; ValueError where it cannot work."""
     if refine is None:
@@ -296,12 +323,18 @@ def choose_refinement(refine: str | None, space: Space, n_interactions: int, has
         # Without interactions, and for Gaussian variables with every pair, the closed form is the maximum likelihood.
         if not space.is_finite or not n_interactions:
             return None
-        if space.enumerable(MAX_LIKELIHOOD_STATES):
+        # Moments do not say how the given columns are distributed together, which the likelihood asks.
+        if space.modelled.enumerable(MAX_LIKELIHOOD_STATES) and (has_samples or not space.has_given):
             return "likelihood"
         return "pseudolikelihood" if has_samples else None
     choose("refine", refine, METHODS)
     if not space.is_finite:
         raise ValueError(f'refine={refine!r} takes finite alphabets, got {space}: use refine="auto".')
+    if space.has_given and not has_samples:
+        raise ValueError(
+            f"refine={refine!r} needs the rows where columns are given, and only moments are left of them: use fit, or "
+            "refine=None."
+        )
     if METHODS[refine][0] == "samples" and not has_samples:
         raise ValueError(f'refine={refine!r} needs the samples, which partial_fit does not keep: use "likelihood".')
     return refine

@@ -4,7 +4,8 @@
 
 The functions O_i of one variable alone begin with its columns φ_i, so that an own parameter is the intercept of the
 field of its column; what follows (−½ φ², and further functions where every value has a weight of its own) stands for
-itself. A fit works in one gauge of φ; ``coding`` leads from there to the user's.
+itself. A given variable has none: it is not modelled. A fit works in one gauge of φ; ``coding`` leads from there to the
+user's.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ class Parameters:
     Attributes
     ----------
     own : tuple of (q_i, o_i) arrays
-        O_i; the first r_i columns are φ_i.
+        O_i; the first r_i columns are φ_i. Of a given site (q_i, 0).
     own_ptr : (n + 1,) array
         The own parameters of site i are ``own_ptr[i]:own_ptr[i + 1]`` of θ.
     n_own, n_params : int
         Own parameters, and all: n_own + p.
+    fields : (N',) array
+        The columns that have a field: those of modelled sites.
+    field_ptr : (n + 1,) array
+        The fields of site i are ``fields[field_ptr[i]:field_ptr[i + 1]]``.
     """
 
     def __init__(self, space: Space, columns: Interactions, site: str, frequencies: Sequence[np.ndarray]):
@@ -58,6 +63,9 @@ class Parameters:
         own = []
         for i, (table, p) in enumerate(zip(space.functions, self.frequencies)):
             assert table is not None  # finite sites
+            if space.given[i]:
+                own.append(np.zeros((len(table), 0)))
+                continue
             key = (id(table), p.tobytes())
             if key not in known:
                 known[key] = own_functions(table, p, site == "free", space.alphabets[i].is_nominal)
@@ -66,6 +74,8 @@ class Parameters:
         self.own_ptr = np.concatenate([[0], np.cumsum([O.shape[1] for O in own])]).astype(np.intp)
         self.n_own = int(self.own_ptr[-1])
         self.n_params = self.n_own + len(columns)
+        self.fields = np.flatnonzero(~space.given[space.site])
+        self.field_ptr = np.concatenate([[0], np.cumsum(np.where(space.given, 0, np.diff(space.column_ptr)))])
         self._transferred: tuple[Space, sparse.csr_array] | None = None
 
     @cached_property
@@ -74,9 +84,20 @@ class Parameters:
 
     @cached_property
     def column_params(self) -> np.ndarray:
-        """(N,) the own parameter that is the intercept of each column's field."""
-        within = np.arange(self.space.n_columns) - self.space.column_ptr[self.space.site]
-        return self.own_ptr[self.space.site] + within
+        """(N',) the own parameter that is the intercept of each of ``fields``."""
+        site = self.field_site
+        return self.own_ptr[site] + self.fields - self.space.column_ptr[site]
+
+    @property
+    def field_site(self) -> np.ndarray:
+        """(N',) the site of each of ``fields``."""
+        return self.space.site[self.fields]
+
+    def over_columns(self, values: np.ndarray) -> np.ndarray:
+        """(N,) from (N',) values of fields, zero for columns of given sites."""
+        out = np.zeros(self.space.n_columns)
+        out[self.fields] = values
+        return out
 
     @cached_property
     def carriers(self) -> np.ndarray:
@@ -92,7 +113,7 @@ class Parameters:
                 squares = np.repeat(squares.sum(axis=1, keepdims=True), table.shape[1], axis=1)
             share[edges[i] : edges[i + 1]] = (p @ squares) ** 2 / np.maximum(p @ squares**2, 1e-300)
         out = np.ones(self.n_params)
-        out[self.column_params] = share
+        out[self.column_params] = share[self.fields]
         for k in self.columns.orders:
             where = self.columns.slice(k)
             out[self.n_own + where.start : self.n_own + where.stop] = np.prod(share[self.columns.block(k)], axis=1)
@@ -100,8 +121,9 @@ class Parameters:
 
     def block_means(self, values: np.ndarray) -> np.ndarray:
         """(P,) values, each replaced by its mean over the own functions of its site, or the columns of its term."""
-        sizes = np.diff(self.own_ptr)
-        own = np.repeat(np.add.reduceat(values[: self.n_own], self.own_ptr[:-1]) / sizes, sizes)
+        sizes = np.diff(self.own_ptr)[np.diff(self.own_ptr) > 0]
+        first = self.own_ptr[:-1][np.diff(self.own_ptr) > 0]
+        own = np.repeat(np.add.reduceat(values[: self.n_own], first) / sizes, sizes)
         return np.concatenate([own, self.terms.means(values[self.n_own :])])
 
     # ------------------------------------------------------------------ θ ↔ model
@@ -133,7 +155,7 @@ class Parameters:
         shares = [(1.0 - weight) * p + weight / len(p) for p in self.frequencies]
         own = self._coefficients([np.log(np.maximum(p, 1e-300)) for p in shares])
         for i, (O, p) in enumerate(zip(self.own, shares)):
-            if O.shape[1] < len(O) - 1 or (p <= 0).any():  # O does not hold ln p
+            if O.shape[1] and (O.shape[1] < len(O) - 1 or (p <= 0).any()):  # O does not hold ln p
                 own[i] = independent_own(O, p)
         return np.concatenate([*own, np.zeros(len(self.columns))])
 
@@ -172,7 +194,7 @@ class Parameters:
         """
         N, T = self.space.n_columns, self._transfer(space)
         row = [np.zeros((1, q)) for q in space.sizes]
-        for alphabet, sites in space.by_alphabet:
+        for alphabet, sites in space.modelled_by_alphabet:
             if not alphabet.is_nominal:
                 found = quadratic_rows(alphabet, np.array([self.frequencies[i] for i in sites]))[..., :1, :]
                 for i, each in zip(sites, np.broadcast_to(found, (len(sites), 1, alphabet.size))):

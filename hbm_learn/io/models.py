@@ -9,6 +9,10 @@ Version 2 holds, for n variables with a different alphabets among them:
     h, d, has_site (n,), site                                 the variables' own weights, tables one after another
     members, indptr, weights                                  the interacting sets of columns
 
+Version 3, for models with given variables alone, has beside that
+
+    given (n,), anchors (n, 2)                                which are given, and where a real one's function is known
+
 Version 1, of variables that share one numeric alphabet, is read as well.
 """
 
@@ -26,12 +30,12 @@ from hbm_learn.io.replacing import replacing
 from hbm_learn.space import Alphabet, Interval, Nominal, Space
 
 FORMAT = "hbm_learn.BoltzmannMachine"
-VERSION = 2
+VERSION = 3
 # What a file may hold; anything else in it is left unread. Text is short, numbers take what interactions may.
 TEXTS = ("format", "kind", "dtype", "value", "value_type", "feature_names", "alphabet_kind")
 NUMBERS = (
     *("version", "value_ptr", "alphabet", "alphabet_values", "n_functions", "functions"),
-    *("h", "d", "has_site", "site", "members", "indptr", "weights"),
+    *("h", "d", "has_site", "site", "members", "indptr", "weights", "given", "anchors"),
 )
 MAX_TEXT, MAX_NUMBERS = 2**28, 2**32
 # What a value may be, and how it is read from text; bool before int, as True is an int.
@@ -48,7 +52,7 @@ def save(path: str | PathLike[str], model: Any, feature_names: Sequence[str] | N
     space, tables = model.space, [table for table in model.site if table is not None]
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),
-        "version": np.array(VERSION),
+        "version": np.array(VERSION if space.has_given else 2),  # which older releases read
         **_alphabets(space),
         "n_functions": np.diff(space.column_ptr),
         "h": model.h,
@@ -59,6 +63,9 @@ def save(path: str | PathLike[str], model: Any, feature_names: Sequence[str] | N
         "indptr": model.columns.indptr,
         "weights": model.column_weights,
     }
+    if space.has_given:
+        arrays["given"] = space.given
+        arrays["anchors"] = np.array([space.anchors.get(i, (0.0, 0.0)) for i in range(space.n_features)])
     if not space.is_coding:
         arrays["functions"] = np.concatenate([table.ravel() for table in space.functions if table is not None])
     if feature_names is not None:
@@ -159,8 +166,8 @@ def _build(data: dict[str, np.ndarray], cls: Any) -> Any:
     sizes = np.where(has_site, space.sizes, 0)
     flat = np.split(_finite(data, "site", int(sizes.sum())), np.cumsum(sizes)[:-1])
     site = tuple(table.copy() if there else None for table, there in zip(flat, has_site))
-    if (has_site & (space.sizes == 0)).any():
-        raise ValueError("it gives a table of weights to a continuous variable.")
+    if (has_site & (space.sizes == 0)).any() or (has_site & space.given).any():
+        raise ValueError("it gives a table of weights to a continuous variable, or to one that is given.")
     columns = _columns(data, space)
     return cls.from_parts(space, (h, d, site), columns, _finite(data, "weights", len(columns)))
 
@@ -177,7 +184,8 @@ def _space(data: dict[str, np.ndarray]) -> Space:
     if not len(which) or which.min() < 0 or which.max() >= len(distinct):
         raise ValueError("a variable has an alphabet that is not there.")
     counts = _vector(data, "n_functions", "iu", len(which))
-    space = Space.of([distinct[a] for a in which], len(which), counts.tolist())
+    given, anchors = _given(data, [distinct[a].is_finite for a in which])
+    space = Space.of([distinct[a] for a in which], len(which), counts.tolist(), given, anchors)
     if not np.array_equal(np.diff(space.column_ptr), counts):
         raise ValueError("a variable has a number of functions that its values do not allow.")
     if "functions" not in data:
@@ -185,7 +193,20 @@ def _space(data: dict[str, np.ndarray]) -> Space:
     lengths = space.sizes * counts
     flat = np.split(_finite(data, "functions", int(lengths.sum())), np.cumsum(lengths)[:-1])
     shapes = zip(flat, space.sizes, counts)
-    return Space(space.alphabets, [table.reshape(q, r).copy() if q else None for table, q, r in shapes])
+    return space.with_functions([table.reshape(q, r).copy() if q else None for table, q, r in shapes])
+
+
+def _given(data: dict[str, np.ndarray], listed: list[bool]) -> tuple[np.ndarray | None, dict[int, tuple[float, float]]]:
+    """Which variables are given, and the anchors of those without a list of values."""
+    if "given" not in data:
+        return None, {}
+    given, anchors = _vector(data, "given", "b", len(listed)), data["anchors"]
+    lines = np.flatnonzero(given & ~np.array(listed))
+    if anchors.shape != (len(listed), 2) or not np.isfinite(anchors).all() or given.all():
+        raise ValueError("its given variables do not fit together.")
+    if not (np.diff(anchors[lines], axis=1) > 0).all():
+        raise ValueError("a given variable has no two anchors.")
+    return given, {int(i): (float(anchors[i, 0]), float(anchors[i, 1])) for i in lines}
 
 
 def _alphabet(kind: str, values: list[Any], dtype: str) -> Alphabet:

@@ -15,7 +15,7 @@ from hbm_learn.terms import Terms, column_choices, highest_powers
 
 
 def pack(
-    couplings: Mapping[Any, Any], alphabet: Any, n_features: int
+    couplings: Mapping[Any, Any], alphabet: Any, n_features: int, given: np.ndarray | None = None
 ) -> tuple[Space, Interactions, np.ndarray, np.ndarray]:
     """The space that couplings ask for, sets of columns, their weights, and (N,) what falls on single columns.
 
@@ -24,7 +24,7 @@ def pack(
     """
     members = [resolve_members(mu, n_features) for mu in couplings]
     powers = highest_powers(members, n_features)
-    space = Space.of(alphabet, n_features, powers)
+    space = Space.of(alphabet, n_features, powers, given)
     found: dict[tuple[int, ...], float] = {}
     seen: set[tuple[int, ...]] = set()
     single = np.zeros(space.n_columns)
@@ -33,13 +33,15 @@ def pack(
         if key in seen:
             raise ValueError(f"couplings[{mu}]: this interaction is given twice, with its members in another order.")
         seen.add(key)
+        if space.given[list(key)].all():
+            raise ValueError(f"couplings[{mu}]: all of its members are given, which are not modelled; leave it out.")
         if plain and len(key) > 1 and isinstance(value, (float, int)) and isfinite(value):
             found[key] = float(value)
             continue
         for columns, weight in _coefficients(mu, value, column_choices(mu, key, space), space):
             if len(columns) == 1:
                 single[columns[0]] += weight
-            elif len(columns) > 1:
+            elif len(columns) > 1 and not space.given[space.site[list(columns)]].all():
                 found[columns] = found.get(columns, 0.0) + weight
     ordered = sorted(found, key=lambda columns: (len(columns), columns))
     weights = np.array([found[columns] for columns in ordered], dtype=np.float64)
@@ -84,9 +86,11 @@ def _array(mu: Any, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return J
 
 
-def pack_matrix(couplings: Any, alphabet: Any, n: int) -> tuple[Space, Interactions, np.ndarray, np.ndarray]:
+def pack_matrix(
+    couplings: Any, alphabet: Any, n: int, given: np.ndarray | None = None
+) -> tuple[Space, Interactions, np.ndarray, np.ndarray]:
     """As :func:`pack`, of a symmetric matrix of pair couplings, whose zeros are no interactions."""
-    space = Space.of(alphabet, n)
+    space = Space.of(alphabet, n, 1, given)
     try:
         J = np.asarray(couplings, dtype=np.float64)
     except (TypeError, ValueError):
@@ -108,6 +112,10 @@ def pack_matrix(couplings: Any, alphabet: Any, n: int) -> tuple[Space, Interacti
             f"couplings[{i}, {j}] = {J[i, j]:g} but couplings[{j}, {i}] = {J[j, i]:g}: it must be symmetric."
         )
     pairs = np.argwhere(np.triu(J, 1))
+    within = pairs[space.given[pairs].all(axis=1)]
+    if len(within):
+        i, j = within[0]
+        raise ValueError(f"couplings[{i}, {j}] = {J[i, j]:g}: both are given, which are not modelled; make it zero.")
     return space, Interactions.from_blocks([pairs], n), J[tuple(pairs.T)], np.zeros(n)
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from hbm_learn._kernels import polynomial
 from hbm_learn.interactions import Interactions
 from hbm_learn.io import models as storage
+from hbm_learn.model import conditioning, gauge
 from hbm_learn.model import couplings as couplings_
-from hbm_learn.model import gauge
 from hbm_learn.model.coupling_polynomial import CouplingPolynomial
 from hbm_learn.model.couplings import finite_vector
 from hbm_learn.model.site_weights import SiteWeights, add_columns, add_single, check_sites, frozen, own_table, split_own
@@ -44,6 +44,9 @@ class BoltzmannMachine(CouplingPolynomial):
         "real" is the Gaussian, with pairs only.
     site : None or sequence
         For each variable None or (q_i,) log weights on top of h x − d x²/2; all there is for a nominal variable.
+    given : None or sequence of int
+        Variables z that take part in interactions but are not modelled: the model is P(x | z). They have no h, d and
+        site, and may be "real" beside finite others.
 
     Examples
     --------
@@ -61,14 +64,16 @@ class BoltzmannMachine(CouplingPolynomial):
         d: Any = 0.0,
         alphabet: Any = (-1, 1),
         site: Sequence[Any] | None = None,
+        given: Sequence[int] | None = None,
     ):
         h = finite_vector("h", h)
         n = len(h)
+        mask = conditioning.given_variables(given, n)
         d = finite_vector("d", np.broadcast_to(d, n) if np.ndim(d) == 0 else d, n)
         if isinstance(couplings, Mapping):
-            space, columns, weights, single = couplings_.pack(couplings, alphabet, n)
+            space, columns, weights, single = couplings_.pack(couplings, alphabet, n, mask)
         else:
-            space, columns, weights, single = couplings_.pack_matrix(couplings, alphabet, n)
+            space, columns, weights, single = couplings_.pack_matrix(couplings, alphabet, n, mask)
         # What tables that do not sum to zero say of one variable alone goes to its own weights.
         self._set(space, add_single(space, check_sites(space, h, d, site), single), columns, weights)
 
@@ -182,7 +187,9 @@ class BoltzmannMachine(CouplingPolynomial):
     @cached_property
     def own(self) -> list[Any]:
         """θ_i over the values of each variable; None where they cannot be listed."""
-        return [own_table(a, *each) for a, *each in zip(self._space.alphabets, *self._sites)]
+        space = self._space
+        tables = [own_table(a, *each) for a, *each in zip(space.alphabets, *self._sites)]
+        return [np.zeros(q) if given else each for q, given, each in zip(space.sizes, space.given, tables)]
 
     @property
     def space(self) -> Space:
@@ -261,6 +268,8 @@ class BoltzmannMachine(CouplingPolynomial):
         """H(x) of each row of codes (values where a variable is continuous), shape (rows,)."""
         out = np.zeros(len(codes))
         for i, table in enumerate(self.own):
+            if self._space.given[i]:
+                continue
             x = codes[:, i]
             out -= self.h[i] * x - 0.5 * self.d[i] * x**2 if table is None else table[x.astype(np.intp, copy=False)]
         return out - self.on_rows(polynomial.values_on_rows, self._space.columns(codes))
@@ -320,12 +329,37 @@ class BoltzmannMachine(CouplingPolynomial):
         """
         highest = np.maximum(self._space.power[self._space.column_ptr[1:] - 1], 1)
         if not self._space.is_coding:
-            return self.in_space(Space.of(self._space.alphabets, self.n_features, highest)).with_alphabet(alphabet)
-        target = Space.of(alphabet, self.n_features, highest)
+            return self.in_space(self._space.coding(highest)).with_alphabet(alphabet)
+        target = Space.of(alphabet, self.n_features, highest, self._space.given)
         s, t = gauge.affine_maps(self._space, target)
         columns, single, weights = gauge.transferred(self, self._space, gauge.affine_powers(self._space, s, t))
         sites = (s * self.h - s * t * self.d, s**2 * self.d, self.site)
         return BoltzmannMachine.from_parts(target, add_single(target, sites, single), columns, weights)
+
+    def condition(self, values: Any) -> BoltzmannMachine:
+        """The model of the other variables where some have these values, P(rest | values).
+
+            J'_ν = Σ_{μ: μ∩rest = ν} J_μ Π_{c∈μ∖ν} φ_c(values)
+
+        Parameters
+        ----------
+        values : sequence or dict
+            Values or labels of the given variables, in their order; or {variable: value} of any variables.
+
+        Returns
+        -------
+        BoltzmannMachine
+            Of the other variables, in their order.
+
+        Examples
+        --------
+        >>> model = BoltzmannMachine([0.1, 0, 0], {(0, 1): 0.3, (0, 1, 2): -0.1, (0, 2): 0.5}, given=[2])
+        >>> small = model.condition([1])
+        >>> small.h.round(2).tolist(), small.couplings()
+        ([0.6, 0.0], {(0, 1): 0.19999999999999998})
+        """
+        codes, rest = conditioning.row_of(self._space, values)
+        return conditioning.condition(self, codes, rest)
 
     def __mul__(self, beta: Any) -> BoltzmannMachine:
         """All of h, d, site and J times beta: the model at another temperature."""

@@ -33,10 +33,11 @@ def split_own(
 ) -> SiteWeights:
     """h, d and the rest of θ tables: the quadratic closest to each under the frequencies of its values.
 
-    Nothing is left of two or three numbers; labels have no h and d. Where there is no table, all are zero.
+    Nothing is left of two or three numbers; labels have no h and d. Where there is no table, all are zero, and so they
+    are for given variables.
     """
     h, d, site = np.zeros(space.n_features), np.zeros(space.n_features), [None] * space.n_features
-    for alphabet, sites in space.by_alphabet:
+    for alphabet, sites in space.modelled_by_alphabet:
         if own[sites[0]] is None:
             continue
         p = None if frequencies is None else np.array([frequencies[i] for i in sites])
@@ -83,8 +84,8 @@ def quadratic_rows(alphabet: Alphabet, p: np.ndarray | None = None) -> np.ndarra
 
 
 def add_columns(space: Space, own: Sequence[np.ndarray | None], single: np.ndarray) -> list[Any]:
-    """θ tables with Σ_c single_c φ_c added, single (N,)."""
-    parts = np.split(single, space.column_ptr[1:-1])
+    """θ tables with Σ_c single_c φ_c added, single (N,); those of given variables stay."""
+    parts = np.split(np.where(space.given[space.site], 0.0, single), space.column_ptr[1:-1])
     return [
         None if table is None else table + np.asarray(functions) @ part
         for table, functions, part in zip(own, space.functions, parts)
@@ -95,6 +96,8 @@ def add_single(space: Space, sites: SiteWeights, single: np.ndarray) -> SiteWeig
     """h, d and site with Σ_c single_c φ_c added: x adds to h, x² to d, the rest to site."""
     h, d, tables = sites[0].copy(), sites[1].copy(), list(sites[2])
     for i in np.unique(space.site[np.flatnonzero(single)]):
+        if space.given[i]:
+            continue  # what concerns a given variable alone says nothing of the others
         alphabet, functions = space.alphabets[i], space.functions[i]
         part = single[space.column_ptr[i] : space.column_ptr[i + 1]]
         if functions is None:
@@ -127,7 +130,15 @@ def check_sites(space: Space, h: np.ndarray, d: np.ndarray, site: Sequence[Any] 
         if len(site) != n:
             raise ValueError(f"site has {len(site)} entries for {n} variables: give None or a table for each.")
         tables = [None if table is None else _table(i, table, space) for i, table in enumerate(site)]
+    for i in np.flatnonzero(space.given).tolist():
+        if h[i] or d[i] or tables[i] is not None:
+            raise ValueError(
+                f"variable {i} is given, with h = {h[i]:g}, d = {d[i]:g}{'' if tables[i] is None else ' and a table'}: "
+                "it is not modelled, and has no weights of its own; leave them out."
+            )
     for i, alphabet in enumerate(space.alphabets):
+        if space.given[i]:
+            continue
         if alphabet.is_nominal and (h[i] or d[i]):
             raise ValueError(
                 f"variable {i} is nominal, with h = {h[i]:g} and d = {d[i]:g}: labels have no field; give site[{i}]."

@@ -7,6 +7,7 @@ from typing import Any
 
 from hbm_learn._validation import check_options, choose
 from hbm_learn.model import BoltzmannMachine, require_model
+from hbm_learn.sampling import conditional
 from hbm_learn.sampling.exact import exact
 from hbm_learn.sampling.gibbs import gibbs
 from hbm_learn.sampling.tempering import tempering
@@ -23,7 +24,13 @@ MAX_AUTO_STATES = 2**20
 
 
 def sample(
-    model: BoltzmannMachine, n_samples: int, method: str = "auto", random_state: Any = None, **options: Any
+    model: BoltzmannMachine,
+    n_samples: int,
+    method: str = "auto",
+    random_state: Any = None,
+    *,
+    given: Any = None,
+    **options: Any,
 ) -> Any:
     """Samples of a model.
 
@@ -38,6 +45,9 @@ def sample(
         exact up to 2**20 states and for "real", else gibbs; gibbs as well if any option is given, as all are of chains.
     random_state : None, int, SeedSequence, Generator or RandomState
         The same integer gives the same samples.
+    given : (n_samples, g) table, or (g,) values for all rows, or None
+        Values or labels of the g given variables of the model, in their order: row r is a sample of P(x | z_r).
+        "gibbs" runs one chain for each row then, unless all rows are alike.
     **options : dict
         Of the chosen method; see its function. ``return_diagnostics=True`` returns (X, diagnostics).
 
@@ -55,6 +65,8 @@ def sample(
     """
     require_model(model)
     chosen = choose("method", method, {"auto": "auto", **dict(zip(METHODS, METHODS))})
+    if model.space.has_given or given is not None:
+        return conditional.sample_given(model, n_samples, given, chosen, random_state, sample, options)
     if chosen == "auto":
         listed = model.space.is_real or model.space.enumerable(MAX_AUTO_STATES)
         chosen = "exact" if listed and not options else "gibbs"

@@ -145,7 +145,10 @@ def of_chains(
     model = chains.model
     if chains.n_chains < MIN_CHAINS:
         return Agreement(np.nan)
-    starts = far_states(model.space, FAR_CHAINS, np.random.default_rng(seed.spawn(1)[0]))
+    rng = np.random.default_rng(seed.spawn(1)[0])
+    starts, given = far_states(model.space, FAR_CHAINS, rng), model.space.given
+    if model.space.has_given:  # which no chain leaves
+        starts[:, given] = draws[-1][np.arange(FAR_CHAINS) % draws.shape[1]][:, given]
     far = Chains(model, widths(FAR_CHAINS), seed, starts, chains.n_jobs)
     far.advance(max(burn_in, FAR_SWEEPS))
     others = far.draw(min(len(draws), BURNT), 5)

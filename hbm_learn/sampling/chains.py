@@ -30,7 +30,7 @@ _DECODED = 2**15
 # Kinds of far states: uniform over the values, all at the last, all at the first.
 FAR_KINDS = 3
 # Cost of one draw, for each value of a site, in units of one factor of one coupling.
-_DRAW_COST = {kernels.BINARY: 20, kernels.FINITE: 20, kernels.INTERVAL: 200}
+_DRAW_COST = {kernels.BINARY: 20, kernels.FINITE: 20, kernels.INTERVAL: 200, kernels.GIVEN: 0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +70,8 @@ class Chains:
     seed : SeedSequence
         Each block takes one child.
     initial : (n_chains, n) array
-        Codes (values where a variable is continuous) to start from; by default independent draws from the model without
-        its couplings.
+        Codes (values where a variable is continuous) to start from, and to stay at where a variable is given; by
+        default independent draws from the model without its couplings.
     n_jobs : int
         Threads; None is as many as there are cores.
     """
@@ -165,10 +165,13 @@ def sweep_cost(model: BoltzmannMachine) -> float:
 def far_states(space: Space, n_states: int, rng: np.random.Generator) -> np.ndarray:
     """(n_states, n) codes far from where chains start: uniform over the values, all at the last, all at the first.
 
-    In turn, so that any few in a row have all three. Continuous variables take values between their bounds.
+    In turn, so that any few in a row have all three. Continuous variables take values between their bounds. Given ones
+    are left to the caller: they are zero.
     """
-    out = np.empty((n_states, space.n_features), dtype=np.uint8 if space.is_finite else np.float64)
+    out = np.zeros((n_states, space.n_features), dtype=np.uint8 if space.has_codes else np.float64)
     for i, (alphabet, q) in enumerate(zip(space.alphabets, space.sizes)):
+        if space.given[i]:
+            continue
         low, high = (0, q - 1) if q else alphabet.bounds
         out[:, i] = rng.integers(q, size=n_states) if q else rng.uniform(low, high, n_states)
         out[1::FAR_KINDS, i], out[2::FAR_KINDS, i] = high, low
@@ -177,13 +180,13 @@ def far_states(space: Space, n_states: int, rng: np.random.Generator) -> np.ndar
 
 def empty_draws(n_draws: int, n_chains: int, space: Space) -> np.ndarray:
     """Where draws are recorded: codes take a byte, values of continuous variables eight."""
-    return np.empty((n_draws, n_chains, space.n_features), dtype=np.uint8 if space.is_finite else np.float64)
+    return np.empty((n_draws, n_chains, space.n_features), dtype=np.uint8 if space.has_codes else np.float64)
 
 
 def decode(codes: np.ndarray, space: Space) -> np.ndarray:
     """(rows, n) values or labels of codes, in blocks: the indices of all, eight bytes each, are never made at once."""
     step = max(1, _DECODED // space.n_features)
-    if len(codes) <= step or not space.is_finite:
+    if len(codes) <= step or not space.has_codes:
         return space.decode(codes)
     out = np.empty(codes.shape, dtype=space.decode(codes[:1]).dtype)
     for start in range(0, len(codes), step):
@@ -196,7 +199,9 @@ def block_states(block: Block, space: Space) -> np.ndarray:
     out = empty_draws(1, block.X.shape[1], space)[0]
     for i, functions in enumerate(space.functions):
         x = block.X[space.column_ptr[i]]
-        if functions is None:
+        if space.given[i]:
+            out[:, i] = block.S[i]
+        elif functions is None:
             out[:, i] = x
         else:
             out[:, i] = x == functions[1, 0] if len(functions) == 2 else block.S[i]
@@ -223,13 +228,15 @@ def pack_sites(model: BoltzmannMachine) -> kernels.Sites:
     member = columns.members[position]
     owner = np.repeat(np.repeat(np.arange(space.n_columns), np.diff(terms_ptr)), sizes)
     kinds = {0: kernels.INTERVAL, 2: kernels.BINARY}
+    kind = np.array([kinds.get(q, kernels.FINITE) for q in space.sizes.tolist()])
+    kind[space.given] = kernels.GIVEN
     own = [
         np.array([model.h[i], model.d[i], *space.alphabets[i].bounds]) if table is None else table
         for i, table in enumerate(model.own)
     ]
     phi = [np.zeros(0) if table is None else table.T.ravel() for table in space.functions]
     return kernels.Sites(
-        kind=np.array([kinds.get(q, kernels.FINITE) for q in space.sizes.tolist()]),
+        kind=kind,
         column_ptr=space.column_ptr,
         own_ptr=_ends(own),
         own=np.concatenate(own),

@@ -8,6 +8,11 @@ Functions come in two gauges that span the same models:
 
     coding     numeric: x, x², …, x^p;      nominal: contrasts that sum to zero, Φᵀ Φ = q (two labels: −1, 1)
     standard   orthonormal under given frequencies of the values: u = (x − m)/s, and so on
+
+A *given* site takes part in interactions but is not modelled: the model is one of the others, P(x | z). It may take any
+real number beside finite others; its function is then the straight line through its values at two *anchors*, a table of
+two rows like that of a site with two values. With the anchors m ∓ s of the data, each of frequency ½, every sum over
+the values of a site has the site's mean and variance, and no stage needs to know.
 """
 
 from __future__ import annotations
@@ -18,15 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.space.alphabet import Alphabet, Interval, Nominal
+from hbm_learn.space.alphabet import Alphabet
+from hbm_learn.space.alphabets import each_alphabet
+from hbm_learn.space.codes import Codes
 from hbm_learn.space.functions import coding_functions, orthonormal, relation, straight_lines
 
-# Codes are uint8, and 255 stands for a missing entry.
-MISSING = 255
-MAX_VALUES = 254
+# Where the function of a line is known, unless data say where they are.
+_ANCHORS = (-1.0, 1.0)
 
 
-class Space:
+class Space(Codes):
     """The values and functions of n variables; immutable.
 
     Parameters
@@ -34,32 +40,52 @@ class Space:
     alphabets : sequence of Alphabet
         One for each variable. "real" is for all variables or none.
     functions : sequence of (q_i, r_i) arrays
-        1 ≤ r_i ≤ q_i − 1 functions of each finite site; None for φ = x of the others.
+        1 ≤ r_i ≤ q_i − 1 functions of each finite site; None for φ = x of the others. (2, 1) values at the anchors of a
+        given site without a list of values.
+    given : (n,) bools or None
+        Which sites are given; none by default.
+    anchors : {site: (low, high)} or None
+        Two numbers at which the function of a given site without a list of values is known; −1 and 1 by default.
 
     Attributes
     ----------
     n_features, n_columns : int
         n sites and N = Σ r_i columns.
+    given : (n,) bool array
+        Which sites are given.
+    lines : tuple of int
+        Given sites without a list of values: codes hold their values.
     site : (N,) array
         The site of each column.
     column_ptr : (n + 1,) array
         The columns of site i are ``column_ptr[i]:column_ptr[i + 1]``.
     sizes : (n,) array
-        q_i; 0 for a site whose values cannot be listed.
+        q_i; 2 for the anchors of a line, 0 for another site whose values cannot be listed.
     value_ptr : (n + 1,) array
         Where the values of each site begin in a flat array over all values of all sites.
     power : (N,) array
         1, 2, … for x, x², … of a numeric site, 0 for the columns of a nominal one.
     """
 
-    def __init__(self, alphabets: Sequence[Alphabet], functions: Sequence[np.ndarray | None]):
+    def __init__(
+        self,
+        alphabets: Sequence[Alphabet],
+        functions: Sequence[np.ndarray | None],
+        given: Any = None,
+        anchors: Mapping[int, tuple[float, float]] | None = None,
+    ):
         self.alphabets, self.functions = tuple(alphabets), tuple(functions)
         self.n_features = len(self.alphabets)
+        self.given = np.zeros(self.n_features, dtype=bool) if given is None else np.array(given, dtype=bool)
+        self.given.setflags(write=False)
+        self.lines = tuple(int(i) for i in np.flatnonzero(self.given) if not self.alphabets[i].is_finite)
+        self.anchors = {i: (anchors or {}).get(i, _ANCHORS) for i in self.lines}
         counts = [1 if table is None else table.shape[1] for table in self.functions]
         self.column_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         self.n_columns = int(self.column_ptr[-1])
         self.site = np.repeat(np.arange(self.n_features), counts)
         self.sizes = np.array([a.size if a.is_finite else 0 for a in self.alphabets], dtype=np.intp)
+        self.sizes[list(self.lines)] = 2
         self.value_ptr = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.intp)
         nominal = np.array([a.is_nominal for a in self.alphabets], dtype=bool)
         within = np.arange(self.n_columns) - self.column_ptr[self.site]
@@ -71,7 +97,14 @@ class Space:
     # ------------------------------------------------------------------ construction
 
     @classmethod
-    def of(cls, alphabet: Any, n_features: int, powers: int | Sequence[int] | np.ndarray = 1) -> Space:
+    def of(
+        cls,
+        alphabet: Any,
+        n_features: int,
+        powers: int | Sequence[int] | np.ndarray = 1,
+        given: Any = None,
+        anchors: Mapping[int, tuple[float, float]] | None = None,
+    ) -> Space:
         """The space of a model in its coding gauge.
 
         Parameters
@@ -82,11 +115,30 @@ class Space:
             Number of variables.
         powers : int or (n,) ints
             The highest power of each numeric variable that takes part in interactions, at most q_i − 1.
+        given : (n,) bools or None
+            Which variables are given.
+        anchors : {site: (low, high)} or None
+            Of given variables without a list of values.
         """
-        alphabets = each_alphabet(alphabet, n_features)
+        alphabets = each_alphabet(alphabet, n_features, given)
         limits = np.broadcast_to(np.asarray(powers, dtype=int), (n_features,)).tolist()
         known: dict[tuple[Any, ...], np.ndarray | None] = {}
-        return cls(alphabets, [_once(known, coding_functions, a, p) for a, p in zip(alphabets, limits)])
+        functions = [_once(known, coding_functions, a, p) for a, p in zip(alphabets, limits)]
+        return cls(alphabets, _with_lines(functions, cls(alphabets, functions, given, anchors)), given, anchors)
+
+    def with_functions(self, functions: Sequence[np.ndarray | None]) -> Space:
+        """The same variables with other functions."""
+        return Space(self.alphabets, functions, self.given, self.anchors)
+
+    def coding(self, powers: int | Sequence[int] | np.ndarray) -> Space:
+        """The same variables in their coding gauge, with powers as in :meth:`of`."""
+        return Space.of(self.alphabets, self.n_features, powers, self.given, self.anchors)
+
+    def subset(self, sites: np.ndarray) -> Space:
+        """Some of the variables, with their functions."""
+        anchors = {k: self.anchors[int(i)] for k, i in enumerate(sites) if int(i) in self.anchors}
+        alphabets, functions = [self.alphabets[i] for i in sites], [self.functions[i] for i in sites]
+        return Space(alphabets, functions, self.given[sites], anchors)
 
     def standard(self, frequencies: Sequence[np.ndarray], centred: bool = True) -> Space:
         """The same variables with functions orthonormal under the frequencies of their values.
@@ -107,7 +159,7 @@ class Space:
                 found = [self._orthonormal(i, frequencies[i], centred) for i in sites]  # raises with the name of one
             for i, table in zip(sites, found):
                 functions[i] = table
-        return Space(self.alphabets, functions)
+        return self.with_functions(functions)
 
     def about(self, origin: str, frequencies: Sequence[np.ndarray]) -> Space:
         """The same functions less their values at an origin that does not depend on how a variable is coded.
@@ -120,7 +172,7 @@ class Space:
         frequencies : sequence of (q_i,) arrays
         """
         functions = [t if t is None else t - _origin(t, p, origin) for t, p in zip(self.functions, frequencies)]
-        return Space(self.alphabets, functions)
+        return self.with_functions(functions)
 
     def _orthonormal(self, i: int, p: np.ndarray, centred: bool) -> np.ndarray:
         try:
@@ -147,6 +199,12 @@ class Space:
             groups.setdefault(id(alphabet), []).append(i)
         return [(self.alphabets[sites[0]], np.array(sites)) for sites in groups.values()]
 
+    @property
+    def modelled_by_alphabet(self) -> list[tuple[Alphabet, np.ndarray]]:
+        """The same without given sites."""
+        kept = ((alphabet, sites[~self.given[sites]]) for alphabet, sites in self.by_alphabet)
+        return [(alphabet, sites) for alphabet, sites in kept if len(sites)]
+
     @cached_property
     def is_scalar(self) -> bool:
         """One column for each site."""
@@ -154,13 +212,28 @@ class Space:
 
     @cached_property
     def is_finite(self) -> bool:
-        """The values of every site can be listed."""
+        """The values of every modelled site can be listed."""
         return bool((self.sizes > 0).all())
+
+    @property
+    def has_codes(self) -> bool:
+        """Every site has codes: samples are uint8, and not float64 with values in some places."""
+        return self.is_finite and not self.lines
+
+    @cached_property
+    def has_given(self) -> bool:
+        """Some sites are given: a model says P(x | z), and has no list of all states."""
+        return bool(self.given.any())
+
+    @cached_property
+    def modelled(self) -> Space:
+        """The sites that are not given."""
+        return self.subset(np.flatnonzero(~self.given)) if self.has_given else self
 
     @property
     def is_real(self) -> bool:
         """Whether all variables are real numbers."""
-        return self.alphabets[0].kind == "real"
+        return self.alphabets[0].kind == "real" and not self.has_given
 
     @cached_property
     def is_binary(self) -> bool:
@@ -187,16 +260,18 @@ class Space:
     def is_coding(self) -> bool:
         """Whether the functions are those of the coding gauge."""
         known: dict[tuple[Any, ...], bool] = {}
-        return all(_once(known, _is_coding, a, table) for a, table in zip(self.alphabets, self.functions))
+        pairs = [(a, t) for i, (a, t) in enumerate(zip(self.alphabets, self.functions)) if i not in self.anchors]
+        lines = all(np.array_equal(np.ravel(np.asarray(self.functions[i])), ends) for i, ends in self.anchors.items())
+        return lines and all(_once(known, _is_coding, a, table) for a, table in pairs)
 
     def n_states(self) -> float:
-        """Π q_i, infinite for continuous sites."""
+        """Π q_i, infinite for continuous sites and where some are given."""
         return float(np.exp(self.log_states)) if self.log_states < 700 else np.inf
 
     @cached_property
     def log_states(self) -> float:
-        """Σ ln q_i, infinite for continuous sites."""
-        return float(np.log(self.sizes).sum()) if self.is_finite else np.inf
+        """Σ ln q_i, infinite for continuous sites and where some are given."""
+        return float(np.log(self.sizes).sum()) if self.is_finite and not self.has_given else np.inf
 
     def enumerable(self, limit: int) -> bool:
         """Whether there are at most ``limit`` states."""
@@ -210,78 +285,6 @@ class Space:
             columns = self.column_ptr[sites][:, None] + np.arange(tables.shape[2])
             out[columns] = tables[:, 0, :, None]
             out[columns, : tables.shape[1]] = tables.transpose(0, 2, 1)
-        return out
-
-    # ------------------------------------------------------------------ values, codes, columns
-
-    def columns(self, codes: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
-        """(rows, N) φ of every row.
-
-        Parameters
-        ----------
-        codes : (rows, n) array
-            Codes; values where a site is continuous.
-        dtype : dtype
-            Of the result.
-        """
-        if self.is_finite:
-            shared = self.padded[0].astype(dtype)
-            if self.is_scalar and (self.padded == self.padded[0]).all():
-                return shared[codes]
-            return self.padded.astype(dtype)[np.arange(self.n_columns), np.asarray(codes)[:, self.site].astype(np.intp)]
-        out = np.empty((len(codes), self.n_columns), dtype=dtype)
-        for c, i in enumerate(self.site):
-            table = self.functions[i]
-            x = codes[:, i]
-            out[:, c] = x if table is None else table[x.astype(np.intp), c - self.column_ptr[i]]
-        return out
-
-    def encode(self, X: Any) -> np.ndarray:
-        """(rows, n) codes (uint8; float64 with values at continuous sites) of values or labels.
-
-        ValueError for a value that its variable does not have; ``Samples.check`` says so with the names of a table.
-        """
-        # A list of rows with labels and numbers would become an array of strings.
-        X = np.asarray(X, dtype=None if self.is_numeric or isinstance(X, np.ndarray) else object)
-        if X.ndim != 2 or X.shape[1] != self.n_features:
-            raise ValueError(f"X has shape {X.shape}; expected (n_samples, {self.n_features}).")
-        if not self.is_finite and self.n_features and all(t is None for t in self.functions):
-            return np.ascontiguousarray(X, dtype=np.float64)
-        out = np.empty(X.shape, dtype=np.uint8 if self.is_finite else np.float64)
-        for i, a in enumerate(self.alphabets):
-            column = X[:, i]
-            if not a.is_finite:
-                out[:, i] = column
-                continue
-            found = np.full(len(column), MISSING)
-            for code, value in enumerate(a.values.tolist()):  # type: ignore[union-attr]
-                found[column == value] = code
-            if (found == MISSING).any():
-                row = int(np.flatnonzero(found == MISSING)[0])
-                value = column[row : row + 1].tolist()[0]
-                raise ValueError(
-                    f"variable {i} has the value {value!r} in row {row}, which is not in {a}: correct it, or give the "
-                    "variable an alphabet that contains it."
-                )
-            out[:, i] = found
-        return out
-
-    def decode(self, codes: np.ndarray) -> np.ndarray:
-        """(rows, n) values of codes: numbers where all variables are numeric, else objects with the labels."""
-        shared = self.alphabet
-        if shared is not None and shared.values is not None:
-            return shared.values[codes.astype(np.intp, copy=False)]
-        if not self.is_finite and all(t is None for t in self.functions):
-            return codes
-        columns = [
-            codes[:, i] if a.values is None else a.values[codes[:, i].astype(np.intp)]
-            for i, a in enumerate(self.alphabets)
-        ]
-        if self.is_numeric:
-            return np.stack(columns, axis=1)
-        out = np.empty(codes.shape, dtype=object)
-        for i, column in enumerate(columns):
-            out[:, i] = column
         return out
 
     def flat(self, tables: Iterable[np.ndarray]) -> np.ndarray:
@@ -322,6 +325,8 @@ class Space:
         return (
             isinstance(other, Space)
             and self.alphabets == other.alphabets
+            and np.array_equal(self.given, other.given)
+            and self.anchors == other.anchors
             and all(
                 (a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b))
                 for a, b in zip(self.functions, other.functions)
@@ -335,54 +340,19 @@ class Space:
         for a in self.alphabets:
             kinds[repr(a)] = kinds.get(repr(a), 0) + 1
         listed = ", ".join(f"{count} × {name}" for name, count in list(kinds.items())[:4])
-        return f"Space({listed}{', …' if len(kinds) > 4 else ''})"
-
-
-def each_alphabet(alphabet: Any, n_features: int) -> list[Alphabet]:
-    """One Alphabet for each variable, from one for all, a sequence, or {index: one}; equal ones are one object."""
-    if isinstance(alphabet, Mapping):
-        missing = [i for i in range(n_features) if i not in alphabet]
-        strange = [key for key in alphabet if key not in range(n_features)]
-        if missing or strange:
-            what = f"has none for variable {missing[0]}" if missing else f"names {strange[0]!r}, which is no variable"
-            raise ValueError(f"alphabet={alphabet!r} {what}: give one for each of 0 … {n_features - 1}.")
-        alphabet = [alphabet[i] for i in range(n_features)]
-    elif not _is_one_for_each(alphabet):
-        return [_checked(alphabet)] * n_features
-    elif len(alphabet) != n_features:
-        raise ValueError(f"alphabet has {len(alphabet)} entries for {n_features} variables: give one for each.")
-    known: dict[Alphabet, Alphabet] = {}
-    alphabets = [known.setdefault(a, a) for a in (_checked(a, f"variable {i}: ") for i, a in enumerate(alphabet))]
-    kinds = [a.kind for a in alphabets]
-    if "real" in kinds and len(set(kinds)) > 1:
-        i = next(i for i, kind in enumerate(kinds) if kind != "real")
-        raise ValueError(
-            f'alphabet "real" is for all variables or none, and variable {i} has {alphabets[i]}: bin the real ones '
-            "into a few values, or give them an Interval."
-        )
-    return alphabets
-
-
-def _is_one_for_each(alphabet: Any) -> bool:
-    """Whether a sequence holds alphabets, and not the values of one."""
-    if isinstance(alphabet, (str, Alphabet, Interval, Nominal)) or not isinstance(alphabet, Sequence):
-        return False
-    return any(isinstance(a, (str, Alphabet, Interval, Nominal)) or np.ndim(a) > 0 for a in alphabet)
-
-
-def _checked(alphabet: Any, whose: str = "") -> Alphabet:
-    """An Alphabet whose values have codes."""
-    try:
-        checked = Alphabet(alphabet)
-    except ValueError as error:
-        raise ValueError(f"{whose}{error}") from None
-    if checked.is_finite and checked.size > MAX_VALUES:
-        raise ValueError(f"{whose}an alphabet of {checked.size} values: at most {MAX_VALUES} can be encoded; bin them.")
-    return checked
+        given = f"; {self.given.sum()} given" if self.has_given else ""
+        return f"Space({listed}{', …' if len(kinds) > 4 else ''}{given})"
 
 
 def _is_coding(alphabet: Alphabet, table: np.ndarray | None) -> bool:
     return table is None or np.array_equal(table, coding_functions(alphabet, table.shape[1]))  # type: ignore[arg-type]
+
+
+def _with_lines(functions: list[np.ndarray | None], space: Space) -> list[np.ndarray | None]:
+    """Functions of the coding gauge with φ = x at the anchors of lines."""
+    for i, ends in space.anchors.items():
+        functions[i] = np.array(ends, dtype=np.float64)[:, None]
+    return functions
 
 
 def _once(known: dict[tuple[Any, ...], Any], work: Callable[..., Any], *given: Any) -> Any:

@@ -68,6 +68,8 @@ class StateTable:
 
     def __init__(self, model: BoltzmannMachine, n_nodes: int | None = None):
         space = self.space = model.space
+        if space.has_given:
+            raise ValueError("some variables of the model are given: list the states of model.condition(values).")
         self.sizes = axes.axis_sizes(space, n_nodes)
         # Nodes and log weights of each variable on an interval.
         self._grids = {

@@ -115,8 +115,13 @@ def with_sites(
         return _continuous(moments, columns, weights, np.asarray(guess))
     empty = [np.zeros(q) for q in space.sizes]
     bare = BoltzmannMachine.from_columns(space, empty, columns, weights)
-    Lambda = consistent_lambda(space, bare.A(m), V, guess)
+    A = bare.A(m)
+    if space.has_given:  # among themselves the given ones are as they are, though no coupling of the model says so
+        given = space.given[space.site]
+        A = np.where(np.outer(given, given) & (space.site[:, None] != space.site), -P, A)
+    Lambda = consistent_lambda(space, A, V, guess)
     own = own_weights(space, _site_distributions(moments, site), bare.F(m), Lambda, moments.feature_names)
+    own = [np.zeros(len(table)) if given else table for table, given in zip(own, space.given)]
     return BoltzmannMachine.from_columns(space, own, columns, weights, moments.frequencies).settled()
 
 
@@ -138,10 +143,10 @@ def _guess(space: Space, C: np.ndarray, P: np.ndarray) -> np.ndarray | list[np.n
 def _site_distributions(moments: Moments, site: str) -> list[np.ndarray]:
     """(q_i,) frequencies of each site, or those of exp(b x − c x²/2) with their ⟨x⟩ and ⟨x²⟩ where θ is quadratic."""
     space = moments.space
-    out = list(moments.frequencies)
+    out = [np.full(len(p), 1.0 / len(p)) if g else p for p, g in zip(moments.frequencies, space.given)]
     occur = np.minimum.reduceat(space.flat(out), space.value_ptr[:-1]) > 0
     small = np.ones(space.n_features, dtype=bool) if site == "free" else space.sizes <= 3
-    for i in np.flatnonzero((space.power[space.column_ptr[:-1]] > 0) & ~(occur & small)):
+    for i in np.flatnonzero((space.power[space.column_ptr[:-1]] > 0) & ~(occur & small) & ~space.given):
         alphabet, p = space.alphabets[i], out[i]
         x = alphabet.nodes
         names = None if moments.feature_names is None else [moments.feature_names[i]]
@@ -172,4 +177,4 @@ def _field_errors(moments: Moments, P: np.ndarray, order: int) -> np.ndarray:
     if not moments.is_complete:
         alone = Interactions.from_blocks([np.arange(space.n_columns)[:, None]], space.n_columns)
         each = each * np.sqrt(errors.rows_for_one(moments, alone))
-    return np.where(space.power[first] > 0, each[first], 0.0)
+    return np.where((space.power[first] > 0) & ~space.given, each[first], 0.0)

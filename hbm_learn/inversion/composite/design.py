@@ -2,8 +2,9 @@
 
     η_c(x) = own_c + Σ_{μ∋c} J_μ Π_{c'∈μ∖c} φ_c'(x) = Σ_ν W_cν φ_ν(x),     φ_ν(x) = Π_{c'∈ν} φ_c'(x)
 
-Each (column c, set μ ∋ c) is an entry of the sparse (N, K) matrix W: W_cν = J_μ with ν = μ∖c, and W_c∅ = own_c. A
-set that fills a good part of W takes BLAS products with the dense W, any other one a kernel over the entries.
+Each (column c, set μ ∋ c) is an entry of the sparse (N', K) matrix W: W_cν = J_μ with ν = μ∖c, and W_c∅ = own_c. A
+set that fills a good part of W takes BLAS products with the dense W, any other one a kernel over the entries. Only the
+N' columns of modelled sites have fields; monomials are of all.
 """
 
 from __future__ import annotations
@@ -25,30 +26,30 @@ _ROUNDING = 1e-12
 
 
 class FieldMap:
-    """Parameters θ (P,) ↔ fields (N, R) of columns, on the monomials Φ (K, R) of R rows.
+    """Parameters θ (P,) ↔ fields (N', R) of columns, on the monomials Φ (K, R) of R rows.
 
     Attributes
     ----------
     monomial, column, param : (entries,) arrays
-        Where each entry of W stands and which parameter it holds, sorted by column.
-    column_ptr : (N + 1,) array
-        The entries of column c are ``column_ptr[c]:column_ptr[c + 1]``.
+        Where each entry of W stands and which parameter it holds, sorted by column, counted among those with a field.
+    column_ptr : (N' + 1,) array
+        The entries of the c-th of these are ``column_ptr[c]:column_ptr[c + 1]``.
     site_ptr : (n + 1,) array
-        The entries of the columns of site i are ``site_ptr[i]:site_ptr[i + 1]``.
+        The entries of the fields of site i are ``site_ptr[i]:site_ptr[i + 1]``.
     n_monomials : int
         K.
     """
 
     def __init__(self, parameters: Parameters):
         self.parameters = parameters
-        space, columns = parameters.space, parameters.columns
-        members, sizes, entries = _monomials(columns, parameters.column_params, parameters.n_own)
+        members, sizes, entries = _monomials(parameters)
         self._members, self._indptr = members, np.concatenate([[0], np.cumsum(sizes)])
         self.n_monomials = len(sizes)
         self.monomial, self.column, self.param = entries[:, np.lexsort((entries[2], entries[1]))]
-        self.column_ptr = np.searchsorted(self.column, np.arange(space.n_columns + 1))
-        self.site_ptr = self.column_ptr[space.column_ptr]
-        self.is_dense = len(self.column) > DENSE * space.n_columns * self.n_monomials
+        self.n_fields = len(parameters.fields)
+        self.column_ptr = np.searchsorted(self.column, np.arange(self.n_fields + 1))
+        self.site_ptr = self.column_ptr[parameters.field_ptr]
+        self.is_dense = len(self.column) > DENSE * self.n_fields * self.n_monomials
 
     def monomials(self, X: np.ndarray) -> np.ndarray:
         """Φ (K, R) of the columns X (N, R)."""
@@ -57,28 +58,28 @@ class FieldMap:
         return Phi
 
     def weights(self, theta: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """What ``fields`` multiplies with: W (N, K), or the parameters themselves for a sparse set."""
+        """What ``fields`` multiplies with: W (N', K), or the parameters themselves for a sparse set."""
         if not self.is_dense:
             return theta.astype(dtype)
-        W = np.zeros((self.parameters.space.n_columns, self.n_monomials), dtype=dtype)
+        W = np.zeros((self.n_fields, self.n_monomials), dtype=dtype)
         W[self.column, self.monomial] = theta[self.param]
         return W
 
     def fields(self, W: np.ndarray, Phi: np.ndarray) -> np.ndarray:
-        """η (N, R); 2NK flops a row if dense, 2 for each entry otherwise."""
+        """η (N', R); 2N'K flops a row if dense, 2 for each entry otherwise."""
         if self.is_dense:
             return W @ Phi
-        out = np.empty((self.parameters.space.n_columns, Phi.shape[1]), dtype=Phi.dtype)
+        out = np.empty((self.n_fields, Phi.shape[1]), dtype=Phi.dtype)
         conditional.fields(Phi, W, self.monomial, self.param, self.column_ptr, out)
         return out
 
     @property
     def adjoint_shape(self) -> tuple[int, ...]:
         """Of what ``adjoint`` returns."""
-        return (self.n_monomials, self.parameters.space.n_columns) if self.is_dense else (len(self.column),)
+        return (self.n_monomials, self.n_fields) if self.is_dense else (len(self.column),)
 
     def adjoint(self, Z: np.ndarray, Phi: np.ndarray) -> np.ndarray:
-        """Σ_rows Z_c φ_ν: (K, N) if dense, by entry otherwise; see ``entries``."""
+        """Σ_rows Z_c φ_ν: (K, N') if dense, by entry otherwise; see ``entries``."""
         if self.is_dense:
             return Phi @ Z.T  # a quarter faster than the transpose
         out = np.empty(len(self.column), dtype=Phi.dtype)
@@ -113,6 +114,9 @@ class Centring:
         centred = [c + table @ R for (c, R), table in zip(self.relation, space.functions)]
         self.variance = np.concatenate([p @ each**2 for p, each in zip(parameters.frequencies, centred)])
         top = gauge.transfer(columns, space, self.relation)
+        if space.has_given:
+            couplings = np.arange(space.n_columns, space.n_columns + len(columns))
+            top = top[np.concatenate([parameters.fields, couplings])]
         rows = np.concatenate([parameters.column_params, np.arange(parameters.n_own, parameters.n_params)])
         own, P = np.arange(parameters.n_own), parameters.n_params
         found = sparse.coo_array(top)
@@ -125,10 +129,11 @@ class Centring:
         )
 
     def curvature(self, blocks: list[np.ndarray]) -> np.ndarray:
-        """(N,) second derivatives by the fields of the centred functions, from (o_i, o_i) blocks by the outputs."""
-        return np.concatenate(
-            [np.einsum("ka,kl,la->a", R, block[: len(R), : len(R)], R) for (_, R), block in zip(self.relation, blocks)]
-        )
+        """(N,) second derivatives by the fields of the centred functions, from (o_i, o_i) blocks by the outputs; zero
+        for given sites."""
+        pairs = [(R, block) for (_, R), block in zip(self.relation, blocks) if len(block)]
+        found = [np.einsum("ka,kl,la->a", R, block[: len(R), : len(R)], R) for R, block in pairs]
+        return self.parameters.over_columns(np.concatenate(found))
 
 
 def independent_curvature(columns: Interactions, curvature: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -155,16 +160,21 @@ def _centred(table: np.ndarray | None, p: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.where(np.abs(c) <= _ROUNDING * np.abs(table @ R).max(axis=0), 0.0, c), R
 
 
-def _monomials(columns: Interactions, own: np.ndarray, n_own: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Members and sizes of the monomials ∅, each column, each other μ∖c; entries (3, ·): monomial, column, param."""
+def _monomials(parameters: Parameters) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Members and sizes of the monomials ∅, each column, each other μ∖c; entries (3, ·): monomial, field, param."""
+    columns, n_own, fields = parameters.columns, parameters.n_own, parameters.fields
     N = columns.n_features
+    number = np.full(N, -1)
+    number[fields] = np.arange(len(fields))
     members, sizes = [np.arange(N)], [np.zeros(1, dtype=np.intp), np.ones(N, dtype=np.intp)]
-    entries = [np.stack([np.zeros(N, dtype=np.intp), np.arange(N), own])]
+    entries = [np.stack([np.zeros(len(fields), dtype=np.intp), np.arange(len(fields)), parameters.column_params])]
     count = N + 1
     for k in columns.orders:
         block, where = columns.block(k), columns.slice(k)
         rest = np.concatenate([np.delete(block, j, axis=1) for j in range(k)])
-        column, param = block.T.ravel(), np.tile(n_own + np.arange(where.start, where.stop), k)
+        field, param = number[block.T.ravel()], np.tile(n_own + np.arange(where.start, where.stop), k)
+        if len(fields) < N:
+            rest, field, param = (each[field >= 0] for each in (rest, field, param))
         if k == 2:
             at = 1 + rest[:, 0]
         else:
@@ -173,7 +183,7 @@ def _monomials(columns: Interactions, own: np.ndarray, n_own: int) -> tuple[np.n
             members.append(unique.ravel())
             sizes.append(np.full(len(unique), k - 1))
             count += len(unique)
-        entries.append(np.stack([at, column, param]))
+        entries.append(np.stack([at, field, param]))
     return np.concatenate(members), np.concatenate(sizes), np.concatenate(entries, axis=1)
 
 

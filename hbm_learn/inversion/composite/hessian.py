@@ -59,7 +59,7 @@ def score_covariance(composite: Composite, theta: np.ndarray, inverse: np.ndarra
     sites = _Sites(composite)
     inverses = [inverse[np.ix_(where, where)].astype(composite.dtype) for where in sites.params]
     # stride/M is the weight of one sample among equal ones
-    share = stride / M * scale / np.diff(composite.parameters.space.column_ptr)
+    share = stride / M * scale / np.maximum(np.diff(composite.parameters.field_ptr), 1)
 
     def work(part: Block) -> list[np.ndarray]:
         values = composite.evaluate(part, at, second=True)
@@ -111,13 +111,13 @@ class _Sites:
 
     def __init__(self, composite: Composite):
         self.map, self.outputs = composite.map, composite.outputs
-        self.column_ptr = composite.parameters.space.column_ptr
+        self.site_fields = composite.parameters.field_ptr
         self.params = [composite.site_params(i) for i in range(composite.n_features)]
 
     def blocks(self, i: int, Phi: np.ndarray) -> list[tuple[slice, np.ndarray | None]]:
         """For each output of site i, where its parameters are and ∂η/∂θ (K, R) there; None stands for 1."""
         start, out, pointers = 0, [], self.map.column_ptr
-        for c in range(self.column_ptr[i], self.column_ptr[i + 1]):
+        for c in range(self.site_fields[i], self.site_fields[i + 1]):
             mine = Phi[self.map.monomial[pointers[c] : pointers[c + 1]]]
             out.append((slice(start, start + len(mine)), mine))
             start += len(mine)

@@ -43,15 +43,16 @@ class Independence:
         parameters, outputs = composite.parameters, composite.outputs
         check_values(parameters)
         theta, columns = parameters.independent(), parameters.columns
-        variance = composite.own_variance[parameters.column_params]
+        variance = composite.column_variance
         losses, second = _averages(composite, theta)
-        curvature = second[outputs.column_pairs] * composite.scale(losses)[parameters.space.site]
-        curvature = parameters.space.mean_over_labels(curvature)
+        curvature = second[outputs.column_pairs] * composite.scale(losses)[parameters.field_site]
+        curvature = parameters.space.mean_over_labels(parameters.over_columns(curvature))
         ratio = curvature / parameters.space.mean_over_labels(variance)
         members = [np.add.reduceat(ratio[columns.members], columns.indptr[:-1])] if len(columns) else []
         count, information = np.ones(parameters.n_own), np.full(parameters.n_own, np.inf)
-        count[parameters.column_params], information[parameters.column_params] = ratio, curvature
-        value = float(np.log(losses).sum() if composite.log else losses.sum())
+        own, fields = parameters.column_params, parameters.fields
+        count[own], information[own] = ratio[fields], curvature[fields]
+        value = composite.value(losses)
         linear = independent_curvature(columns, curvature, variance)
         return cls(theta, value, np.concatenate([count, *members]), np.concatenate([information, linear]))
 
@@ -76,7 +77,7 @@ def _averages(composite: Composite, theta: np.ndarray) -> tuple[np.ndarray, np.n
 def check_values(parameters: Parameters) -> None:
     """ValueError for a variable with values so rare that its own weights have no finite estimate."""
     for i, (O, p) in enumerate(zip(parameters.own, parameters.frequencies)):
-        if (p > 0).all() or not _at_edge(O, p):
+        if not O.shape[1] or (p > 0).all() or not _at_edge(O, p):
             continue
         alphabet = parameters.space.alphabets[i]
         seen, unseen = (np.flatnonzero(found) for found in (p > 0, p <= 0))

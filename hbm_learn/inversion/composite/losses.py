@@ -31,11 +31,11 @@ class Outputs:
     Attributes
     ----------
     n_columns, n_extras : int
-        N columns, then the extras.
-    params : (N + extras,) array
+        N' columns of modelled sites, then the extras.
+    params : (N' + extras,) array
         The own parameter of each output.
-    site : (N + extras,) array
-    index, ptr : (N + extras,), (n + 1,) arrays
+    site : (N' + extras,) array
+    index, ptr : (N' + extras,), (n + 1,) arrays
         The outputs of site i in the order of its own functions are ``index[ptr[i]:ptr[i + 1]]``.
     pair, pair_ptr : (Σ o_i²,), (n + 1,) arrays
         Where the second derivatives of site i stand, as a symmetric o_i × o_i matrix of positions.
@@ -45,12 +45,12 @@ class Outputs:
 
     def __init__(self, parameters: Parameters):
         space = parameters.space
-        sizes, r = np.diff(parameters.own_ptr), np.diff(space.column_ptr)
+        sizes, r = np.diff(parameters.own_ptr), np.diff(parameters.field_ptr)
         is_extra = np.ones(parameters.n_own, dtype=bool)
         is_extra[parameters.column_params] = False
         self.params = np.concatenate([parameters.column_params, np.flatnonzero(is_extra)])
         self.site = np.repeat(np.arange(space.n_features), sizes)[self.params]
-        self.n_columns, self.n_extras = space.n_columns, int(is_extra.sum())
+        self.n_columns, self.n_extras = len(parameters.fields), int(is_extra.sum())
         self.index, self.ptr = np.argsort(self.params), parameters.own_ptr
         self.pair_ptr = np.concatenate([[0], np.cumsum(sizes**2)])
         self.n_row_pairs = int((r * sizes - r * (r - 1) // 2).sum())
@@ -71,7 +71,7 @@ class Outputs:
 
     @cached_property
     def column_pairs(self) -> np.ndarray:
-        """(N,) position of ∂²ℓ/∂η² of each column."""
+        """(N',) position of ∂²ℓ/∂η² of each column."""
         return self.own_pairs[self.params[: self.n_columns]]
 
     @cached_property
@@ -92,7 +92,7 @@ class Outputs:
     def _groups(self) -> list[tuple[int, np.ndarray]]:
         """(o, sites with o outputs)."""
         sizes = np.diff(self.ptr)
-        return [(int(o), np.flatnonzero(sizes == o)) for o in np.unique(sizes)]
+        return [(int(o), np.flatnonzero(sizes == o)) for o in np.unique(sizes[sizes > 0])]
 
     @cached_property
     def group_pairs(self) -> list[np.ndarray]:
@@ -145,23 +145,24 @@ class SiteLosses:
         self.tables = (
             self._O,
             space.value_ptr,
-            space.column_ptr,
+            parameters.field_ptr,
             outputs.index,
             outputs.ptr,
             outputs.pair,
             outputs.pair_ptr,
         )
-        self.binary, self.finite = np.flatnonzero(space.sizes == 2), np.flatnonzero(space.sizes != 2)
+        two = space.sizes == 2
+        self.binary, self.finite = np.flatnonzero(two & ~space.given), np.flatnonzero(~two & ~space.given)
         self._width = np.array([own[i][1, 0] - own[i][0, 0] for i in self.binary])[:, None]
-        self._binary_columns = space.column_ptr[self.binary]
+        self._binary_columns = parameters.field_ptr[self.binary]
         self._binary_pairs = outputs.pair[outputs.pair_ptr[self.binary]]
 
     def base(self, theta: np.ndarray) -> np.ndarray:
         """(Σ q_i,) what the extras contribute to the exponent of each value of each site."""
-        space, own_ptr = self.parameters.space, self.parameters.own_ptr
+        space, own_ptr, columns = self.parameters.space, self.parameters.own_ptr, np.diff(self.parameters.field_ptr)
         out = np.zeros(len(self._O))
-        for i in np.flatnonzero(np.diff(own_ptr) > np.diff(space.column_ptr)):
-            r = space.column_ptr[i + 1] - space.column_ptr[i]
+        for i in np.flatnonzero(np.diff(own_ptr) > columns):
+            r = columns[i]
             extras = theta[own_ptr[i] + r : own_ptr[i + 1]]
             where = slice(space.value_ptr[i], space.value_ptr[i + 1])
             out[where] = self._O[where, r : r + len(extras)] @ extras
@@ -170,12 +171,13 @@ class SiteLosses:
     def __call__(
         self, codes: np.ndarray, F: np.ndarray, base: np.ndarray, weights: np.ndarray, want_second: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Σ_rows w ℓ (n,), ∂ℓ (outputs, R), and ∂²ℓ (pairs, R) or nothing, for codes (n, R) and fields F (N, R)."""
+        """Σ_rows w ℓ (n,), zero for given sites, ∂ℓ (outputs, R), and ∂²ℓ (pairs, R) or nothing, for codes (n, R) and
+        fields F (N', R)."""
         n, R = codes.shape
         first = np.empty((len(self.outputs.site), R), dtype=F.dtype)
         second = np.empty((self.outputs.n_pairs if want_second else 0, R), dtype=F.dtype)
         width = self._width.astype(F.dtype)
-        if not len(self.finite):
+        if len(self.binary) == n:
             return self.loss.binary(codes, F, width, weights, first, second), first, second
         losses = np.zeros(n)
         self.loss.finite(self.finite, codes, F, base, self.tables, weights, first, second, losses)

@@ -58,7 +58,7 @@ class Objective:
             return self._last[1:]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             sums = composite.sums(theta)
-            value = float(np.log(sums.losses).sum() if composite.log else sums.losses.sum())
+            value = composite.value(sums.losses)
             gradient = composite.to_params(*scaled(composite, sums, composite.scale(sums.losses)))
         self.n_passes += 1
         self._last = theta, value + 0.5 * float(self.ridge @ theta**2), gradient + self.ridge * theta
@@ -199,6 +199,7 @@ class HessianProducts:
         """(P,) the diagonal of H if the variables were independent."""
         composite, outputs = self.composite, self.composite.outputs
         curvature, own = self.means[outputs.column_pairs], self.means[outputs.own_pairs]
+        curvature = composite.parameters.over_columns(curvature)
         linear = independent_curvature(composite.parameters.columns, curvature, composite.column_second)
         return np.maximum(np.concatenate([own, linear]) + self.objective.ridge, 1e-12)
 
@@ -215,7 +216,8 @@ class HessianProducts:
         composite = self.composite
         columns, variance = composite.parameters.columns, np.maximum(composite.centring.variance, 1e-12)
         curvature = composite.centring.curvature(self.own_blocks)
-        least = independent_curvature(columns, _LEAST_CURVATURE * variance, variance)
+        modelled = composite.parameters.over_columns(np.ones(len(composite.parameters.fields)))
+        least = independent_curvature(columns, _LEAST_CURVATURE * variance * modelled, variance)
         return np.maximum(independent_curvature(columns, curvature, variance), least)
 
     @cached_property

@@ -41,7 +41,7 @@ class Probes:
     def __init__(self, objective: Objective, theta: np.ndarray, random_state: Any = None):
         self.composite, self.ridge, self.theta = objective.composite, objective.ridge, theta
         self.H = HessianProducts(objective, theta)
-        columns_an_entry = self.composite.parameters.space.n_columns / len(self.composite.map.column)
+        columns_an_entry = self.composite.map.n_fields / len(self.composite.map.column)
         self.n_draws = int(np.clip(np.ceil(_SITE_DRAWS * columns_an_entry), 2, 12))
         self.rng = generator(random_state)
 
@@ -110,7 +110,7 @@ def site_factors(composite: Composite, ratio: np.ndarray, n_draws: int) -> np.nd
     site, columns = parameters.space.site, parameters.columns
     first = np.arange(parameters.n_own, parameters.n_params)
     # which parameters, and the sites of each
-    groups = [(parameters.column_params, site[:, None])]
+    groups = [(parameters.column_params, parameters.field_site[:, None])]
     groups += [(first[columns.slice(k)], site[columns.block(k)]) for k in columns.orders]
     if outputs.n_extras:
         groups.append((outputs.extra_params, outputs.extra_site[:, None]))

@@ -169,11 +169,11 @@ def _same_rows(
     done : float
         How often P/Nm has been accounted for already.
     """
-    space = composite.parameters.space
+    space, fields = composite.parameters.space, composite.parameters.fields
     curvature, variance = composite.centring.curvature(blocks), composite.centring.variance
     shares = space.mean_over_labels(curvature) / space.mean_over_labels(variance)
-    unexplained = float(np.mean(np.minimum(shares, 1.0)))
-    rows = space.n_columns * composite.rows.n_samples / stride
+    unexplained = float(np.mean(np.minimum(shares[fields], 1.0)))
+    rows = len(fields) * composite.rows.n_samples / stride
     leverage = float(kept @ (1.0 - done + (count - 1.0) * unexplained)) / rows
     noise = 4.0 * float(kept.mean() * kept.sum()) / rows * (1.0 - 1.0 / stride)
     return float(np.exp(-2.0 * leverage)) * (1.0 + noise)

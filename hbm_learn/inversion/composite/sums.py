@@ -97,7 +97,7 @@ class Composite:
         self.map, self.losses = FieldMap(parameters), SiteLosses(parameters, loss)
         self.outputs = self.losses.outputs
         self.n_features, self.n_params = parameters.space.n_features, parameters.n_params
-        flops = 4.0 * parameters.space.n_columns * self.map.n_monomials * self.rows.n_rows
+        flops = 4.0 * self.map.n_fields * self.map.n_monomials * self.rows.n_rows
         self.dtype = np.dtype(dtype or (np.float64 if flops < _SMALL else np.float32))
         self._letters = parameters.space.padded.astype(self.dtype)
         self.stride = self.first_stride(self.n_params)
@@ -110,7 +110,7 @@ class Composite:
 
     def first_stride(self, n_determined: float) -> int:
         """The Hessian takes every so many rows, to begin with, if the data determine so many parameters."""
-        own = n_determined / self.parameters.space.n_columns
+        own = n_determined / self.map.n_fields
         return max(1, self.rows.n_rows // max(int(_ROWS_A_PARAMETER * own), 2000))
 
     # ------------------------------------------------------------------ parameters
@@ -134,11 +134,16 @@ class Composite:
     @cached_property
     def entry_site(self) -> np.ndarray:
         """(entries,) the site of each entry of W."""
-        return self.parameters.space.site[self.map.column]
+        return self.parameters.field_site[self.map.column]
 
     def scale(self, losses: np.ndarray) -> np.ndarray:
-        """(n,) derivative of the objective by S_i: 1, or 1/S_i."""
-        return 1.0 / losses if self.log else np.ones(self.n_features)
+        """(n,) derivative of the objective by S_i: 1, or 1/S_i; of given sites nothing depends on it."""
+        modelled = ~self.parameters.space.given
+        return 1.0 / np.where(modelled, losses, 1.0) if self.log else np.ones(self.n_features)
+
+    def value(self, losses: np.ndarray) -> float:
+        """Σ_i S_i, or Σ_i ln S_i, over modelled sites."""
+        return float(np.log(losses[~self.parameters.space.given]).sum() if self.log else losses.sum())
 
     @cached_property
     def centring(self) -> Centring:
@@ -152,10 +157,21 @@ class Composite:
         return np.concatenate([p @ (O - p @ O) ** 2 for p, O in pairs])
 
     @cached_property
+    def column_variance(self) -> np.ndarray:
+        """(N,) variances of the columns in the data."""
+        return self._over_columns(lambda p, O: p @ (O - p @ O) ** 2)
+
+    @cached_property
     def column_second(self) -> np.ndarray:
         """(N,) ⟨φ_c²⟩ in the data."""
-        pairs = zip(self.parameters.frequencies, self.parameters.own)
-        return np.concatenate([p @ O**2 for p, O in pairs])[self.parameters.column_params]
+        return self._over_columns(lambda p, O: p @ O**2)
+
+    def _over_columns(self, average: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        """(N,) averages of the functions of each site, of which those of a given site are its columns alone."""
+        parameters = self.parameters
+        tables: list[Any] = list(parameters.space.functions)
+        triples = zip(parameters.frequencies, parameters.own, tables)
+        return np.concatenate([average(p, O if O.shape[1] else phi)[: phi.shape[1]] for p, O, phi in triples])
 
     # ------------------------------------------------------------------ passes over the data
 
@@ -174,7 +190,7 @@ class Composite:
 
     def over_rows(self, work: Callable[[Block], Sequence[Any]], stride: int = 1, offset: int = 0) -> list[Any]:
         """Σ work(part) over the parts of all rows, or of every ``stride``-th one."""
-        cost = self.parameters.space.n_columns * self.map.n_monomials // (4 * self.n_features)
+        cost = self.map.n_fields * self.map.n_monomials // (4 * self.n_features)
         blocks = self.rows.blocks(stride, offset)
         return reduce(lambda block: _sum_of(map(work, self.parts(block))), blocks, self.n_jobs, max(1, cost))
 
@@ -184,9 +200,14 @@ class Composite:
 
     def monomials(self, part: Block) -> tuple[np.ndarray, np.ndarray]:
         """Codes (n, R) and Φ (K, R) of a part."""
-        codes = np.ascontiguousarray(part[0].T)
-        X = np.empty((self.parameters.space.n_columns, codes.shape[1]), dtype=self.dtype)
-        conditional.columns(codes, self.parameters.space.site, self._letters, X)
+        space, values = self.parameters.space, {i: part[0][:, i] for i in self.parameters.space.lines}
+        codes = np.ascontiguousarray(space.only_codes(part[0]).T)
+        for i in values:
+            codes[i] = 0  # what stands for a line has no meaning, and is there
+        X = np.empty((space.n_columns, codes.shape[1]), dtype=self.dtype)
+        conditional.columns(codes, space.site, self._letters, X)
+        for i, x in values.items():
+            X[space.column_ptr[i]] = space.along_line(i, x)
         return codes, self.map.monomials(X)
 
     def evaluate(self, part: Block, at: Predictor, second: bool) -> PartValues:

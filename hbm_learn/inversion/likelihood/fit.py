@@ -18,6 +18,7 @@ import numpy as np
 from hbm_learn._threads import blas_for
 from hbm_learn.data.moments import Moments
 from hbm_learn.inversion.likelihood import matrix_free, monte_carlo
+from hbm_learn.inversion.likelihood.given import GivenTables
 from hbm_learn.inversion.likelihood.target import Target
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import Prior
@@ -67,7 +68,7 @@ def fit(
         1 prints a line for each step.
     """
     target = (data if isinstance(data, Target) else Target.of(data, parameters)).under(prior)
-    listable = parameters.space.enumerable(MAX_STATES)
+    listable = target.patterns is not None or parameters.space.enumerable(MAX_STATES)
     if listable and len(target.t) <= MAX_DENSE_FISHER:
         with blas_for(len(target.t)):
             begin = _best_start(target, start)
@@ -141,14 +142,14 @@ def _matrix_free(target: Target, start: np.ndarray | None, tol: float, max_iter:
 class LikelihoodPoint:
     """−L at θ (without its ℓ1 part) and its derivatives, exactly, from one table of all states."""
 
-    def __init__(self, target: Target, theta: np.ndarray, table: StateTable):
+    def __init__(self, target: Target, theta: np.ndarray, table: StateTable | GivenTables):
         self.target, self.theta, self.table = target, theta, table
         self.value = float(table.log_partition - theta @ (target.t - 0.5 * target.ridge * theta))
 
     @classmethod
     def at(cls, target: Target, theta: np.ndarray) -> LikelihoodPoint | None:
         try:
-            return cls(target, theta, StateTable(target.parameters.model(theta)))
+            return cls(target, theta, target.table(theta))
         except ValueError:  # the energies exceed float64: too long a step
             return None
 
@@ -175,7 +176,7 @@ def _best_start(target: Target, start: np.ndarray | None) -> LikelihoodPoint:
     given = None if start is None else LikelihoodPoint.at(target, start)
     if given is not None and given.value <= target.independent_value:
         return given
-    return LikelihoodPoint(target, target.independent, StateTable(target.parameters.model(target.independent)))
+    return LikelihoodPoint(target, target.independent, target.table(target.independent))
 
 
 def _if_finite(target: Target, result: Fit) -> Fit:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.data.moments import Moments
+from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.likelihood import fit as likelihood
 from hbm_learn.inversion.likelihood.information import LikelihoodInformation
 from hbm_learn.inversion.likelihood.target import Target
@@ -25,10 +26,14 @@ class LikelihoodFit:
     parameters : Parameters
     n_jobs : int or None
         Of the Gibbs chains, where there are some.
+    samples : Samples or None
+        Of the same data, where some variables are given.
     """
 
-    def __init__(self, moments: Moments, parameters: Parameters, n_jobs: int | None = None):
-        self.target, self.n_jobs = Target.of(moments, parameters), n_jobs
+    def __init__(
+        self, moments: Moments, parameters: Parameters, n_jobs: int | None = None, samples: Samples | None = None
+    ):
+        self.target, self.n_jobs = Target.of(moments, parameters, samples), n_jobs
 
     def fit(self, prior: Prior, start: np.ndarray | None, rough: bool = False, **options: Any) -> Fit:
         """See ``likelihood.fit``; rough errors would not be cheaper, the Fisher matrix is there."""
@@ -38,7 +43,8 @@ class LikelihoodFit:
     def expands(self) -> bool:
         """Whether states can be listed and the Fisher matrix formed."""
         parameters = self.target.parameters
-        return parameters.space.enumerable(MAX_STATES) and parameters.n_params <= likelihood.MAX_DENSE_FISHER
+        listable = self.target.patterns is not None or parameters.space.enumerable(MAX_STATES)
+        return listable and parameters.n_params <= likelihood.MAX_DENSE_FISHER
 
     def information(self, fit: Fit) -> LikelihoodInformation:
         """Of the data about any point."""

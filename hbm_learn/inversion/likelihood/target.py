@@ -14,9 +14,12 @@ import numpy as np
 
 from hbm_learn import linalg
 from hbm_learn.data.moments import Moments
+from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.likelihood.given import GivenTables, Patterns
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import Prior
 from hbm_learn.inversion.result import Fit, Whole
+from hbm_learn.states import StateTable
 
 # A start that leans on the data keeps this much of the uniform distribution, so that no site parameter is infinite.
 _UNIFORM = 1e-3
@@ -42,6 +45,8 @@ class Target:
         θ of independent variables with (nearly) the data's frequencies.
     independent_value : float
         −L there; couplings of zero have no penalty.
+    patterns : Patterns or None
+        Of given variables, where there are some and the rows are known.
     """
 
     parameters: Parameters
@@ -53,10 +58,19 @@ class Target:
     names: list[str] | None
     independent: np.ndarray
     independent_value: float
+    patterns: Patterns | None = None
 
     @classmethod
-    def of(cls, moments: Moments, parameters: Parameters) -> Target:
-        """The target of moments in the coding gauge, without a prior: what fits under several priors share."""
+    def of(cls, moments: Moments, parameters: Parameters, samples: Samples | None = None) -> Target:
+        """The target of moments in the coding gauge, without a prior: what fits under several priors share.
+
+        Parameters
+        ----------
+        moments : Moments
+        parameters : Parameters
+        samples : Samples or None
+            Of the same data, for the patterns of given variables.
+        """
         columns = parameters.columns
         if columns.order > moments.order:
             raise ValueError(
@@ -68,8 +82,17 @@ class Target:
         t = np.concatenate([*own, seen.moments(columns)])
         zero, flat = np.zeros(len(t)), Prior(dict.fromkeys(columns.orders, 0.0))
         independent = parameters.independent(_UNIFORM)
-        value = float(sum(map(np.logaddexp.reduce, parameters.tables(independent))) - independent @ t)
-        return cls(parameters, t, zero, zero, moments.n_samples, flat, moments.feature_names, independent, value)
+        tables = [each for each, given in zip(parameters.tables(independent), parameters.space.given) if not given]
+        value = float(sum(map(np.logaddexp.reduce, tables)) - independent @ t)
+        patterns = Patterns.of(samples, parameters) if samples is not None and parameters.space.has_given else None
+        names = moments.feature_names
+        return cls(parameters, t, zero, zero, moments.n_samples, flat, names, independent, value, patterns)
+
+    def table(self, theta: np.ndarray) -> StateTable | GivenTables:
+        """All states of the model at θ; ValueError where energies exceed float64."""
+        if self.patterns is not None:
+            return self.patterns.at(theta)
+        return StateTable(self.parameters.model(theta))
 
     def under(self, prior: Prior) -> Target:
         """The same data under a prior."""

@@ -42,8 +42,8 @@ class Origin:
             return cls(name, sparse.csr_array(sparse.eye_array(P)))
         space = parameters.space.about(name, parameters.frequencies)
         T = gauge.transfer(parameters.columns, space, space.relation(parameters.space))
-        N = space.n_columns
-        alone = sparse.csr_array((np.ones(N), (parameters.column_params, np.arange(N))), shape=(n_own, N))
+        N, fields = space.n_columns, parameters.fields
+        alone = sparse.csr_array((np.ones(len(fields)), (parameters.column_params, fields)), shape=(n_own, N))
         blocks = [[sparse.eye_array(n_own), alone @ T[:N]], [None, T[N:]]]
         return cls(name, sparse.csr_array(sparse.block_array(blocks)))
 
