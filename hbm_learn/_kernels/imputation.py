@@ -10,11 +10,11 @@ from hbm_learn._kernels.gibbs import add_terms
 
 
 @njit(cache=True, nogil=True)
-def fill(codes, missing, state, sites, n_sweeps):
+def fill(codes, observed, missing, state, sites, n_sweeps):
     """x_i ~ P(x_i | the others) for the missing cells of each row in turn, ``n_sweeps`` times.
 
-    ``codes`` (R, m, n) are m copies of each row, overwritten; ``missing`` (R, n); ``state`` the generators of m lanes;
-    ``sites`` as in ``gibbs.Sites``, finite.
+    ``codes`` (R, m, n) are m copies of each row, overwritten; ``observed`` (R, N) its columns where nothing is missing;
+    ``missing`` (R, n); ``state`` the generators of m lanes; ``sites`` as in ``gibbs.Sites``, finite where missing.
     """
     _, column_ptr, own_ptr, own, phi_ptr, phi, terms_ptr, term_ptr, others, J, n_columns, n_values = sites
     m, n = codes.shape[1], codes.shape[2]
@@ -26,7 +26,7 @@ def fill(codes, missing, state, sites, n_sweeps):
             for c in range(column_ptr[i], column_ptr[i + 1]):
                 at = phi_ptr[i] + (c - column_ptr[i]) * q
                 for l in range(m):
-                    X[c, l] = phi[at + codes[r, l, i]]
+                    X[c, l] = phi[at + int(codes[r, l, i])] if missing[r, i] else observed[r, c]
         for _ in range(n_sweeps):
             for i in range(n):
                 if not missing[r, i]:

@@ -50,8 +50,8 @@ class DistinctRows:
     @classmethod
     def filled(cls, rows: FilledRows) -> DistinctRows:
         """Of rows whose missing cells were drawn from a model of them."""
-        both = np.ascontiguousarray(np.concatenate([rows.codes, rows.observed.astype(np.uint8)], axis=1))
-        keys = both.view(np.dtype((np.void, both.shape[1]))).ravel()
+        both = np.ascontiguousarray(np.concatenate([rows.codes, rows.observed.astype(rows.codes.dtype)], axis=1))
+        keys = both.view(np.dtype((np.void, both.shape[1] * both.itemsize))).ravel()
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         return cls(rows.space, rows.codes[first], np.bincount(inverse.ravel(), rows.weights), rows.observed[first])
 

@@ -17,9 +17,9 @@ class IncompleteRows:
     Attributes
     ----------
     space : Space
-        Finite.
-    codes : (R, n) uint8
-        255 where a cell is missing.
+        Whose modelled variables are finite.
+    codes : (R, n) array
+        255 where a cell is missing; given variables may be real, and have no such cells.
     weights : (R,) array
         Positive.
     names : list of str or None
@@ -34,9 +34,9 @@ class IncompleteRows:
     @classmethod
     def of(cls, samples: Samples) -> IncompleteRows:
         """Of samples; rows without weight, or without any observed cell, say nothing and are left out."""
-        codes = np.concatenate([block for block, _ in samples.blocks()])
+        codes, given = np.concatenate([block for block, _ in samples.blocks()]), samples.space.given
         w = np.ones(len(codes)) if samples.weights is None else np.asarray(samples.weights, dtype=np.float64)
-        keep = (codes != MISSING).any(axis=1) & (w > 0)
+        keep = (codes != MISSING)[:, ~given].any(axis=1) & (w > 0)
         if not keep.all():
             codes, w = codes[keep], w[keep]
         return cls(samples.space, np.ascontiguousarray(codes), w, samples.feature_names)
@@ -49,7 +49,7 @@ class IncompleteRows:
     @property
     def observed(self) -> np.ndarray:
         """(R, n) whether each cell is there."""
-        return self.codes != MISSING
+        return (self.codes != MISSING) | self.space.given
 
     @property
     def is_complete(self) -> np.ndarray:
@@ -63,7 +63,7 @@ class IncompleteRows:
 
     def distinct(self) -> IncompleteRows:
         """Different rows once, with their weights added."""
-        keys = self.codes.view(np.dtype((np.void, self.codes.shape[1]))).ravel()
+        keys = self.codes.view(np.dtype((np.void, self.codes.shape[1] * self.codes.itemsize))).ravel()
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         w = np.bincount(inverse.ravel(), self.weights)
         return IncompleteRows(self.space, np.ascontiguousarray(self.codes[first]), w, self.names)
@@ -76,7 +76,7 @@ class FilledRows:
     Attributes
     ----------
     space : Space
-    codes : (K, n) uint8
+    codes : (K, n) array
     weights : (K,) array
     observed : (K, n) bool array
         Which cells were there.

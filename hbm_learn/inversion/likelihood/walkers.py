@@ -148,7 +148,9 @@ def statistics(parameters: Parameters, codes: np.ndarray) -> np.ndarray:
     """(P, rows) t of (rows, n) codes, in single precision."""
     t = np.empty((parameters.n_params, len(codes)), dtype=np.float32)
     for i, O in enumerate(parameters.own):
-        t[parameters.own_ptr[i] : parameters.own_ptr[i + 1]] = O.T.astype(np.float32)[:, codes[:, i]]
+        if O.shape[1]:  # what is given has no functions of its own
+            x = codes[:, i].astype(np.uint8, copy=False)
+            t[parameters.own_ptr[i] : parameters.own_ptr[i + 1]] = O.T.astype(np.float32)[:, x]
     X = np.ascontiguousarray(parameters.space.columns(codes, np.float32).T)
     monomials(X, parameters.columns.members, parameters.columns.indptr, t[parameters.n_own :])
     return t

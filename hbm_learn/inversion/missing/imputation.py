@@ -76,19 +76,23 @@ class Imputer:
         """(R, m, n) cells drawn from what was observed of their column."""
         rng = np.random.default_rng(self.seed.spawn(1)[0])
         out = np.repeat(self.codes[:, None], self.n_copies, axis=1)
-        for i, x in enumerate(self.rows.codes.T):
-            gaps, seen = self.missing[:, i], x != MISSING
-            p = np.bincount(x[seen], self.rows.weights[seen], minlength=int(self.rows.space.sizes[i]))
+        for i in np.flatnonzero(self.missing.any(axis=0)):
+            x, gaps = self.rows.codes[:, i], self.missing[:, i]
+            seen = x != MISSING
+            p = np.bincount(
+                x[seen].astype(np.uint8, copy=False), self.rows.weights[seen], minlength=int(self.rows.space.sizes[i])
+            )
             p = (p + 1e-9) / (p + 1e-9).sum()  # anything, where nothing was seen
             out[gaps, :, i] = rng.choice(len(p), (int(gaps.sum()), self.n_copies), p=p)
         return out
 
     def _sweep(self, copies: np.ndarray, model: BoltzmannMachine, n_sweeps: int) -> None:
         sites, edges = pack_sites(model), range(0, len(copies), _ROWS)
+        X = model.space.columns(np.where(self.missing, 0, self.codes))
 
         def work(part: tuple[int, np.random.SeedSequence]) -> None:
             mine = slice(part[0], part[0] + _ROWS)
             state = part[1].generate_state(4 * self.n_copies, np.uint64).reshape(4, self.n_copies)
-            imputation.fill(copies[mine], self.missing[mine], state, sites, n_sweeps)
+            imputation.fill(copies[mine], X[mine], self.missing[mine], state, sites, n_sweeps)
 
         in_threads(work, zip(edges, self.seed.spawn(len(edges))), self.n_jobs)
