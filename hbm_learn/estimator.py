@@ -68,13 +68,16 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         what is kept, and refit. The tests are conditional score tests on the rows, each order given what was selected
         of the others.
     tol : float, default=None
-        Of the refinement; None takes its own.
+        Of the refinement; None takes its own. Likelihood: the largest entry of the gradient. Pseudolikelihood and
+        screening: the Newton decrement as a share of what chance makes it; with an ℓ1 part, the KKT residual relative
+        to the largest penalty.
     max_iter : int, default=None
         Of the refinement; None takes its own.
     n_jobs : int, default=None
         Threads; None is as many as there are cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
-        Of chains and probes, where there are some.
+        Of chains and probes, where there are some. The same integer gives the same fit; a Generator or RandomState is
+        advanced by each; None takes fresh numbers.
     verbose : int, default=0
         1 prints a line for each step.
 
