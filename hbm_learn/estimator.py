@@ -16,7 +16,7 @@ from hbm_learn.assessment.dependence import check_groups
 from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.assessment.trust import Trust
-from hbm_learn.considered import check_order, considered_columns, powers_needed, require_variation
+from hbm_learn.considered import check_order, considered_columns, powers_needed, require_room, require_variation
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import CompleteRows, complete_rows
@@ -209,6 +209,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
             numbers = numbers if rows.kept is None else numbers[rows.kept]
         left_out = rows.n_dropped / max(samples.n_samples + rows.n_dropped, 1)
         order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
+        require_room(self.interactions, order, samples.space)
         moments = Moments.from_samples(samples, order=max(2, order))
         return self._learn(moments, samples, order, X, numbers, left_out)
 
@@ -238,6 +239,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
             self._check_features(X)
         samples, _ = self._samples(X, sample_weight, None if before is None else before.space)
         order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
+        require_room(self.interactions, order, samples.space)
         moments = Moments.from_samples(samples, order=max(2, order))
         return self._learn(moments if before is None else before + moments, None, order, X)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hbm_learn._validation import check_options, choose
+from hbm_learn._validation import check_integer, check_options, choose, memory
 from hbm_learn.model import BoltzmannMachine, require_model
 from hbm_learn.sampling.exact import exact
 from hbm_learn.sampling.gibbs import gibbs
@@ -54,6 +54,12 @@ def sample(
     (500, 3)
     """
     require_model(model)
+    needed = 8 * check_integer("n_samples", n_samples, 1) * model.n_features
+    if needed > memory():
+        raise ValueError(
+            f"n_samples={n_samples:,} of {model.n_features} variables would take {needed / 2**30:,.0f} GiB: draw fewer "
+            "at a time."
+        )
     chosen = choose("method", method, {"auto": "auto", **dict(zip(METHODS, METHODS))})
     if chosen == "auto":
         listed = model.space.is_real or model.space.enumerable(MAX_AUTO_STATES)
