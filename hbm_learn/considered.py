@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn._validation import check_integer
+from hbm_learn._validation import check_integer, memory
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import Space
@@ -17,6 +17,8 @@ from hbm_learn.terms import all_terms, columns_of
 
 # order="auto" takes triplets while they make at most this many interactions.
 MAX_AUTO_INTERACTIONS = 10**6
+# What a fit takes for each member of each interaction (measured: 190 to 230 bytes, orders 3 and 4), and at most.
+BYTES_A_MEMBER, MAX_FIT_BYTES = 200, 2**35
 
 
 def check_order(order: Any, interactions: Any, space: Space, names: Sequence[str] | None) -> int:
@@ -41,6 +43,24 @@ def automatic_order(space: Space) -> int:
     """3 while pairs and triplets of columns are at most 10⁶, else 2; 2 on the real line."""
     N = space.n_columns
     return 3 if comb(N, 2) + comb(N, 3) <= MAX_AUTO_INTERACTIONS and not space.is_real else 2
+
+
+def require_room(interactions: Any, order: int, space: Space) -> None:
+    """Refuse, before memory is taken, a fit of all interactions that would not fit in it."""
+    if interactions is not None:
+        return
+    counts = [1, *[0] * order]  # of sets of k columns at different variables: Π (1 + r_i t)
+    for r in np.diff(space.column_ptr).tolist():
+        for k in range(order, 0, -1):
+            counts[k] += r * counts[k - 1]
+    needed = sum(BYTES_A_MEMBER * k * counts[k] for k in range(2, order + 1))
+    limit = min(MAX_FIT_BYTES, memory())
+    if needed > limit:
+        raise ValueError(
+            f"all interactions up to order {order} of {space.n_features} variables have {sum(counts[2:]):,} couplings: "
+            f"their fit would take {needed / 2**30:,.0f} GiB (limit {limit / 2**30:,.0f} GiB). Lower `order`, drop "
+            "variables, group rare labels, or name the `interactions` to consider."
+        )
 
 
 def powers_needed(powers: Any, interactions: Any) -> int:

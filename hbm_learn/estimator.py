@@ -16,7 +16,7 @@ from hbm_learn.assessment.dependence import check_groups
 from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.assessment.trust import Trust
-from hbm_learn.considered import check_order, considered_columns, powers_needed, require_variation
+from hbm_learn.considered import check_order, considered_columns, powers_needed, require_room, require_variation
 from hbm_learn.data.given import require_present
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
@@ -73,13 +73,16 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         what is kept, and refit. The tests are conditional score tests on the rows, each order given what was selected
         of the others.
     tol : float, default=None
-        Of the refinement; None takes its own.
+        Of the refinement; None takes its own. Likelihood: the largest entry of the gradient. Pseudolikelihood and
+        screening: the Newton decrement as a share of what chance makes it; with an ℓ1 part, the KKT residual relative
+        to the largest penalty.
     max_iter : int, default=None
         Of the refinement; None takes its own.
     n_jobs : int, default=None
         Threads; None is as many as there are cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
-        Of chains and probes, where there are some.
+        Of chains and probes, where there are some. The same integer gives the same fit; a Generator or RandomState is
+        advanced by each; None takes fresh numbers.
     verbose : int, default=0
         1 prints a line for each step.
 
@@ -210,6 +213,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         samples = self._samples(X, sample_weight)
         numbers = None if groups is None else check_groups(groups, samples.n_samples)
         order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
+        require_room(self.interactions, order, samples.space)
         moments = Moments.from_samples(samples, order=max(2, order))
         return self._learn(moments, samples, order, X, numbers)
 
@@ -239,6 +243,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
             self._check_features(X)
         samples = self._samples(X, sample_weight, None if before is None else before.space)
         order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
+        require_room(self.interactions, order, samples.space)
         moments = Moments.from_samples(samples, order=max(2, order))
         return self._learn(moments if before is None else before + moments, None, order, X)
 

@@ -13,7 +13,7 @@ import numpy as np
 from hbm_learn import conditionals, inference, sampling
 from hbm_learn.assessment import summary
 from hbm_learn.cli.files import categorical_features, check_outputs, known_columns, load, read_grouped
-from hbm_learn.cli.terminal import more_rows, print_table, progress
+from hbm_learn.cli.terminal import more_rows, print_table, progress, write_utf8
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows
 from hbm_learn.estimator import HBM
@@ -145,6 +145,7 @@ def sample(args: Namespace) -> None:
         step("sampling")
         X = sampling.sample(model, args.number, method=method, random_state=args.seed, **options)
     if not args.output:
+        write_utf8()  # as files are read
         tables.as_frame(X, names).to_csv(sys.stdout, index=False)
         return
     tables.write(args.output, X, names)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import hbm_learn
 from hbm_learn.cli import commands, values
 from hbm_learn.cli.info import info
+from hbm_learn.cli.terminal import write_what_can_be_written
 from hbm_learn.data.values import MissingCodesWarning
 from hbm_learn.inference import METHODS as INFERENCE
 from hbm_learn.inversion.parameters import SITES
@@ -63,6 +64,7 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 0, 2 for bad input, 1 for another failure, 130 after Ctrl-C."""
     argv = sys.argv[1:] if argv is None else argv
+    write_what_can_be_written()
     arguments = build_parser().parse_args(_join_negative(argv), Namespace(argv=list(argv)))
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

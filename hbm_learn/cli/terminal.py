@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import codecs
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unicodedata import combining, east_asian_width
 
 from hbm_learn.names import printable
+
+# What stands for signs of ours on a terminal that has no letters for them; others are written as \\u1234.
+_PLAIN = {"…": "...", "×": "x", "±": "+-", "·": "*", "²": "^2", "³": "^3", "≥": ">=", "≤": "<=", "–": "-", "−": "-"}
+_PLAIN |= {"∝": "~", "½": "1/2", "─": "-", "ℓ": "l", "→": "->", "é": "e", "σ": "sigma", "α": "alpha", "Σ": "sum"}
+
+
+def write_what_can_be_written() -> None:
+    """Let terminals that are not UTF-8 show what they can, and never end in an error for a letter they lack."""
+    codecs.register_error("hbm_learn.plain", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="hbm_learn.plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    letters = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(c, c.encode("ascii", "backslashreplace").decode()) for c in letters), error.end
+
+
+def write_utf8() -> None:
+    """Tables on standard output are UTF-8 whatever the terminal: they are data, to be read again."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:

@@ -119,6 +119,12 @@ class Parameters:
             out[self.n_own + where.start : self.n_own + where.stop] = np.prod(share[self.columns.block(k)], axis=1)
         return out
 
+    def reach(self, theta: np.ndarray) -> np.ndarray:
+        """(p,) what each coupling can add to an energy: |J| times the ranges of its functions."""
+        width = np.array([np.ptp(self.space.padded[c]) for c in range(self.space.n_columns)])
+        ranges = [np.prod(width[self.columns.block(k)], axis=1) for k in self.columns.orders]
+        return np.abs(theta[self.n_own :]) * np.concatenate([*ranges, np.zeros(0)])
+
     def block_means(self, values: np.ndarray) -> np.ndarray:
         """(P,) values, each replaced by its mean over the own functions of its site, or the columns of its term."""
         sizes = np.diff(self.own_ptr)[np.diff(self.own_ptr) > 0]

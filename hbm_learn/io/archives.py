@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from hbm_learn._validation import memory
+
 # What damaged and foreign files make readers raise, beside what this module raises itself.
 DAMAGED = (
     OSError,
@@ -34,14 +36,6 @@ DAMAGED = (
 )
 # Most members that an archive of ours or of a table has.
 _MAX_MEMBERS = 1000
-
-
-def memory() -> int:
-    """Bytes of main memory; 2³⁴ where the system does not tell."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 2**34
 
 
 class Archive:

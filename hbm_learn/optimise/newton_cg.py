@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+UNBENT = "falls without end: in some direction it does not bend."
 CONVERGED = "converged"
 MAX_ITER = "stopped after max_iter = {} Newton steps, the decrement still above its tolerance: raise max_iter or alpha."
 # Residual of a Newton step, relative to the gradient in the preconditioner's norm. With an exact Hessian it tightens as
@@ -87,7 +88,10 @@ def minimise(
         size = float(gradient @ H.precondition(gradient))
         first = min(first, size) if np.isinf(first) else first
         rtol = min(_EXACT, np.sqrt(size / first) if first > 0 else _EXACT) if H.exact else _SUBSAMPLED
-        step, _ = conjugate_gradients(H.product, -gradient, H.precondition, rtol, max_cg)
+        step, rest = conjugate_gradients(H.product, -gradient, H.precondition, rtol, max_cg)
+        fall = _unbent(H, rest, size)
+        if fall is not None:
+            return Minimum(theta, value, size, fall, n_iter, False, UNBENT)
         decrement = max(-float(gradient @ step), 0.0)
         if verbose:
             print(f"step {n_iter}: objective {value:.8g}, Newton decrement {decrement:.3g}", flush=True)
@@ -106,6 +110,15 @@ def minimise(
         theta, value, gradient = found
         quadratic = abs(before - value - 0.5 * decrement) < 0.1 * decrement
     return Minimum(theta, value, decrement, step, max_iter, False, MAX_ITER.format(max_iter))
+
+
+def _unbent(H: Curvature, rest: np.ndarray, size: float) -> np.ndarray | None:
+    """A direction in which the function falls and does not bend, if that is what conjugate gradients ended on."""
+    direction = H.precondition(rest)
+    slope = float(rest @ direction)
+    if not slope > 0.01 * size:
+        return None
+    return direction if float(direction @ H.product(direction)) <= 1e-14 * slope else None
 
 
 def _search(

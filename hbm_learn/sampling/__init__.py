@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hbm_learn._validation import check_options, choose
+from hbm_learn._validation import check_integer, check_options, choose, memory
 from hbm_learn.model import BoltzmannMachine, require_model
 from hbm_learn.sampling import conditional
 from hbm_learn.sampling.exact import exact
@@ -64,6 +64,12 @@ def sample(
     (500, 3)
     """
     require_model(model)
+    needed = 8 * check_integer("n_samples", n_samples, 1) * model.n_features
+    if needed > memory():
+        raise ValueError(
+            f"n_samples={n_samples:,} of {model.n_features} variables would take {needed / 2**30:,.0f} GiB: draw fewer "
+            "at a time."
+        )
     chosen = choose("method", method, {"auto": "auto", **dict(zip(METHODS, METHODS))})
     if model.space.has_given or given is not None:
         return conditional.sample_given(model, n_samples, given, chosen, random_state, sample, options)

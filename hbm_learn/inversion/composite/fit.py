@@ -41,6 +41,10 @@ _RUNAWAY = 0.3
 _PATIENCE = 4
 # The share of the decrement that a step leaves, at best, see ``sums._ROWS_A_PARAMETER``.
 _LEAST_RATE = 0.1
+# (tol or None, the decrement that an efficient estimate has by chance)
+Enough = tuple[float | None, float]
+# The decrement at which to stop, in units of what it is by chance.
+_ENOUGH = 0.01
 # KKT residual of an ℓ1 fit, relative to the largest rate, by the bytes of a float: what its rounding allows.
 _KKT = {8: 1e-7, 4: 1e-5}
 
@@ -80,7 +84,7 @@ class CompositeFit:
         prior: Prior,
         start: np.ndarray | BoltzmannMachine | None = None,
         *,
-        tol: float = 0.01,
+        tol: float | None = None,
         max_iter: int = 50,
         random_state: Any = None,
         verbose: int = 0,
@@ -94,9 +98,11 @@ class CompositeFit:
             α of each order, fixed, in the gauge of the fit; see ``prior.learn`` for empirical Bayes.
         start : (P,) array, BoltzmannMachine or None
             Where to begin, such as the closed form; independence if it is None, or better.
-        tol : float
-            The Newton decrement at which to stop, as a share of p/M, what an efficient estimate has by chance; p counts
-            parameters by the share of them that the data determine, and not the prior.
+        tol : float or None
+            The Newton decrement at which to stop, as a share of p/M, what an efficient estimate has by chance (0.01 by
+            default); p counts parameters by the share of them that the data determine, and not the prior. With an ℓ1
+            part, the KKT residual relative to the largest rate (by default what rounding allows: exact zeros want exact
+            conditions).
         max_iter : int
             Newton steps at most.
         random_state : int or None
@@ -148,15 +154,25 @@ class CompositeFit:
         if start is None:
             return self.independence.theta
         given = self.composite.parameters.pack(start) if isinstance(start, BoltzmannMachine) else start
+        # The closed form of columns that repeat each other: so far out, matrices are singular to rounding. Screening
+        # has no way there from independence: its logarithm does not bend along a product that never changes.
+        far = self.composite.parameters.reach(given).max(initial=0.0) > UNBOUNDED
+        if far and self.method != "screening":
+            return self.independence.theta
         value = objective.value_gradient(given)[0] + float(lasso @ np.abs(given))
         return given if value <= self.independence.value else self.independence.theta
 
 
 def _smooth(
-    objective: Objective, theta: np.ndarray, lasso: np.ndarray, enough: tuple[float, float], max_iter: int, verbose: int
+    objective: Objective,
+    theta: np.ndarray,
+    lasso: np.ndarray,
+    enough: tuple[float | None, float],
+    max_iter: int,
+    verbose: int,
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """Newton until the decrement is a share of what it is by chance, ``enough``; θ and what the result says of it."""
-    tol, typical = enough
+    tol, typical = enough[0] or _ENOUGH, enough[1]
     stop = _Stop(objective.composite, tol * typical)
     found = newton_cg.minimise(objective, theta, stop, max_iter=max_iter, verbose=verbose)
     # A start may lie so far out that no step runs away from there any more.
@@ -164,6 +180,9 @@ def _smooth(
     if not unbounded and not objective.ridge.any():
         beyond = objective.composite.rows_beyond(found.theta, UNBOUNDED, seen=True)
         unbounded, site = bool(beyond.any()), int(beyond.argmax())
+    if found.status == newton_cg.UNBENT:
+        unbounded = True
+        site = int(objective.composite.rows_beyond(found.step, _RUNAWAY, seen=False).argmax())
     status = _NO_MAXIMUM.format(site, found.n_iter) if unbounded else found.status
     converged = found.converged and not unbounded
     residual = (stop.left if found.converged else found.decrement) / typical
@@ -171,10 +190,16 @@ def _smooth(
 
 
 def _sparse(
-    objective: Objective, theta: np.ndarray, lasso: np.ndarray, enough: tuple[float, float], max_iter: int, verbose: int
+    objective: Objective,
+    theta: np.ndarray,
+    lasso: np.ndarray,
+    enough: tuple[float | None, float],
+    max_iter: int,
+    verbose: int,
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Proximal Newton until the KKT conditions hold: exact zeros want exact conditions, whatever is ``enough``."""
-    limit = _KKT[objective.composite.dtype.itemsize]
+    """Proximal Newton until the KKT conditions hold."""
+    rounding = _KKT[objective.composite.dtype.itemsize]
+    limit = max(enough[0] or rounding, rounding)
     found = proximal_newton.minimise(objective, theta, lasso, tol=limit, max_iter=max_iter, verbose=verbose)
     report = {"converged": found.converged, "status": found.status, "n_iter": found.n_iter, "residual": found.residual}
     return found.theta, report

@@ -173,7 +173,9 @@ class LikelihoodPoint:
 
 def _best_start(target: Target, start: np.ndarray | None) -> LikelihoodPoint:
     """The better of ``start`` and independence: at strong coupling the closed form can be worse than nothing."""
-    given = None if start is None else LikelihoodPoint.at(target, start)
+    # The closed form of columns that repeat each other: so far out, matrices are singular to rounding.
+    absurd = start is None or target.parameters.reach(start).max(initial=0.0) > UNBOUNDED
+    given = None if absurd else LikelihoodPoint.at(target, start)  # type: ignore[arg-type]
     if given is not None and given.value <= target.independent_value:
         return given
     return LikelihoodPoint(target, target.independent, target.table(target.independent))
@@ -182,10 +184,7 @@ def _best_start(target: Target, start: np.ndarray | None) -> LikelihoodPoint:
 def _if_finite(target: Target, result: Fit) -> Fit:
     """The result of chains: they see no difference between a coupling that is large and one that should be infinite."""
     parameters, theta = target.parameters, result.theta
-    reach = np.array([np.ptp(parameters.space.padded[c]) for c in range(parameters.space.n_columns)])
-    ranges = [np.prod(reach[parameters.columns.block(k)], axis=1) for k in parameters.columns.orders]
-    unpenalised = (target.ridge + target.lasso)[parameters.n_own :] == 0.0
-    size = np.abs(theta[parameters.n_own :]) * np.concatenate([*ranges, np.zeros(0)]) * unpenalised
+    size = parameters.reach(theta) * ((target.ridge + target.lasso)[parameters.n_own :] == 0.0)
     if size.max(initial=0.0) < UNBOUNDED:
         return result
     status = _boundary(target, parameters.n_own + int(size.argmax()), theta, result.n_iter)
