@@ -35,6 +35,8 @@ class Tests:
     method : str
         "score": conditional score tests with a saddlepoint, from the rows; "wald": estimates over their errors, where
         there are no rows to go back to, or too many tests for them.
+    whole : Tests or None
+        What ``everything`` returns, where that is more.
     """
 
     # pytest would take a class of this name for a test case.
@@ -98,13 +100,22 @@ class Tests:
         return Tests(others.terms, self.considered, z, df, p, q, self.method, self)
 
     def beside(self, first: Tests, level: float) -> Tests:
-        """These tests of a refined fit with, as ``everything``, the first ones for what it does not have."""
-        where = first.terms.keys.positions(self.terms.keys)
-        q = np.where(first.q_values <= level, 1.0, first.q_values)  # it did not pass
-        arrays = [first.z.copy(), first.df.copy(), first.p_values.copy(), q]
-        for all_of_them, mine in zip(arrays, (self.z, self.df, self.p_values, self.q_values)):
-            all_of_them[where[where >= 0]] = mine[where >= 0]
-        return replace(self, whole=Tests(first.terms, first.considered, *arrays, self.method))
+        """These tests of a refined fit with, as ``everything``, the first ones for what it does not have.
+
+        Parameters
+        ----------
+        first : Tests
+            Of all that were considered.
+        level : float
+            At which they selected: what the refined fit does not have did not pass.
+        """
+        at = first.terms.keys.positions(self.terms.keys)
+        among, mine = at[at >= 0], at >= 0
+        z, df, p = first.z.copy(), first.df.copy(), first.p_values.copy()
+        q = np.where(first.q_values <= level, 1.0, first.q_values)
+        z[among], df[among], p[among] = self.z[mine], self.df[mine], self.p_values[mine]
+        q[among] = self.q_values[mine]
+        return replace(self, whole=Tests(first.terms, first.considered, z, df, p, q, self.method))
 
     def passing(self, level: float) -> np.ndarray:
         """(p,) whether q ≤ level."""
