@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 from composite_oracle import GAUGES, KINDS, Brute, check, draw, flat, parameters_of, random_theta
 
-from hbm_learn.inversion.composite import hessian, pseudolikelihood, sandwich, screening
+from hbm_learn.data.rows import Rows
+from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.composite import hessian, pseudolikelihood, sandwich, screening, thinning
 from hbm_learn.inversion.composite.fit import CompositeFit
 from hbm_learn.inversion.composite.objective import HessianMatrix, HessianProducts, Objective
+from hbm_learn.inversion.composite.sums import Sample
+from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.terms import all_terms
 
 LOSSES = ("pseudolikelihood", "logrise", "rise")
 SETS = [(1, "dense"), (2, "dense"), (3, "dense"), (3, "sparse"), (4, "sparse")]
@@ -154,6 +159,61 @@ def test_score_covariance_and_sandwich(name: str, loss: str, monkeypatch: pytest
     alpha = (ridge * M / count)[parameters.n_own :]
     shrink = (np.eye(len(ridge)) - inverse * ridge)[parameters.n_own :, parameters.n_own :]
     np.testing.assert_allclose(found.kept[parameters.n_own :], alpha * (shrink**2 @ (1 / alpha)), rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", KINDS)
+def test_heavy_rows_have_most_of_the_scores(name: str, loss: str) -> None:
+    """q is the weight of a row times its squared scores over their curvature, conditional by conditional."""
+    samples, parameters = problem(name, 3, "sparse", "standard", n_rows=40)
+    composite = prepare(loss, samples, parameters, dtype=np.float64).composite
+    theta = random_theta(parameters, np.random.default_rng(3), 0.2)
+    q, weight = thinning.heaviness(composite, theta)
+    brute = Brute(samples, parameters, theta, loss)
+    curvature = hessian.diagonal_and_own(composite, theta)[0]
+    scores = brute.scale[:, None] * brute.scores
+    scores[:, :, np.setdiff1d(np.arange(parameters.n_own), parameters.column_params)] = 0.0  # what is no column's
+    np.testing.assert_allclose(weight, brute.w)
+    np.testing.assert_allclose(q, brute.w * np.sum(scores**2 / curvature, axis=(1, 2)), rtol=1e-7, atol=1e-12)
+
+
+def test_a_sample_of_rows_keeps_rare_coincidences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two events that coincide 6 times in 12,000 rows, of which the matrices take 1,000: the errors are those of all.
+
+    The negative control is every twelfth row, none of which has a coincidence.
+    """
+    rng = np.random.default_rng(8)
+    X = (rng.random((12_000, 18)) < 0.5).astype(int)
+    X[:, :2] = 0
+    first, second = rng.permutation(12_000)[:480].reshape(2, 240)
+    both = 12 * rng.permutation(1000)[:6] + 5
+    X[first, 0] = X[second, 1] = 1
+    X[both, :2] = 1
+    X[::12, 1] &= 1 - X[::12, 0]
+    samples = Samples.check(X)
+    parameters = Parameters(
+        samples.space.standard(Rows(samples).frequencies),
+        all_terms(2, samples.space),
+        "free",
+        Rows(samples).frequencies,
+    )
+    fit = pseudolikelihood.prepare(samples, parameters)
+    assert fit.composite.rows.n_rows == 12_000
+    ridge = np.zeros(parameters.n_params)
+    ridge[parameters.n_own :] = 1e-3
+    theta = parameters.independent()
+    rare = parameters.n_own  # the first pair
+    objective, count = Objective(fit.composite, ridge), fit.independence.count
+    everything = sandwich.errors(objective, theta, count)
+    monkeypatch.setattr(sandwich, "_FLOPS", 1.0)
+    monkeypatch.setattr(sandwich, "_MIN_ROWS", 1000)
+    some = sandwich.errors(objective, theta, count)
+    ratio = some.sampling / everything.sampling
+    assert ratio[rare] == pytest.approx(1.0, abs=0.1)
+    assert np.abs(np.log(ratio)).max() < 0.5  # of all parameters
+    monkeypatch.setattr(sandwich, "heavy_and_some", lambda *args: (Sample(12), 12.0))
+    evenly = sandwich.errors(objective, theta, count).sampling / everything.sampling
+    assert evenly[rare] < 0.3
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -37,7 +37,7 @@ class Tests:
         "score": conditional score tests with a saddlepoint, from the rows; "wald": estimates over their errors, where
         there are no rows to go back to, or too many tests for them.
     whole : Tests or None
-        Of everything, where that is more.
+        What ``everything`` returns, where that is more.
     """
 
     # pytest would take a class of this name for a test case.
@@ -106,15 +106,16 @@ class Tests:
         Parameters
         ----------
         first : Tests
-            Of the closed form, of all that was considered.
+            Of all that were considered.
         level : float
-            The level of the selection: what passed it at first and is not in the fit gets a q of 1.
+            At which they selected: what the refined fit does not have did not pass.
         """
-        where = first.terms.keys.positions(self.terms.keys)
-        q = np.where(first.q_values <= level, 1.0, first.q_values)  # it did not pass
+        at = first.terms.keys.positions(self.terms.keys)
+        among, mine = at[at >= 0], at >= 0
         z, df, p = first.z.copy(), first.df.copy(), first.p_values.copy()
-        for all_of_them, mine in zip((z, df, p, q), (self.z, self.df, self.p_values, self.q_values)):
-            all_of_them[where[where >= 0]] = mine[where >= 0]
+        q = np.where(first.q_values <= level, 1.0, first.q_values)
+        z[among], df[among], p[among] = self.z[mine], self.df[mine], self.p_values[mine]
+        q[among] = self.q_values[mine]
         return replace(self, whole=Tests(first.terms, first.considered, z, df, p, q, self.method))
 
     def passing(self, level: float) -> np.ndarray:

@@ -44,10 +44,20 @@ class Rows:
         self._grouped = _group(samples) if samples.space.has_codes else None
         self.n_rows = samples.n_samples if self._grouped is None else len(self._grouped[0])
 
-    def blocks(self, stride: int = 1, offset: int = 0) -> Iterator[Block]:
-        """Every row, or every ``stride``-th one from an offset; the weights sum to about 1 in either case."""
-        kept = slice(offset % stride, None, stride)
+    def blocks(self, stride: int = 1, offset: int = 0, among: np.ndarray | None = None) -> Iterator[Block]:
+        """Every row, or every ``stride``-th one from an offset; the weights sum to about 1 in either case.
+
+        Parameters
+        ----------
+        stride, offset : int
+        among : (n_rows,) bool array or None
+            Only of these rows: the weights sum to about their share.
+        """
+        kept, first = slice(offset % stride, None, stride), 0
         for codes, w in self._whole():
+            if among is not None:
+                mine, first = among[first : first + len(codes)], first + len(codes)
+                codes, w = codes[mine], w[mine]
             if offset % stride < len(codes):
                 yield codes[kept], w[kept] * (stride / self.n_samples)
 

@@ -10,14 +10,16 @@ from scipy import sparse
 
 from hbm_learn._kernels import conditional
 from hbm_learn.data.rows import Block
-from hbm_learn.inversion.composite.sums import Composite, PartValues
+from hbm_learn.inversion.composite.sums import Composite, PartValues, Sample
 
 # A row never counts for more than 1/(1 − this) times its score.
 _LARGEST_LEVERAGE = 0.5
 
 
-def hessian(composite: Composite, theta: np.ndarray, stride: int = 1, offset: int = 0) -> np.ndarray:
-    """∂²Q/∂θ² (P, P) without a ridge, from every ``stride``-th row."""
+def hessian(
+    composite: Composite, theta: np.ndarray, stride: int = 1, offset: int = 0, sample: Sample | None = None
+) -> np.ndarray:
+    """∂²Q/∂θ² (P, P) without a ridge, from every ``stride``-th row, or a sample of them."""
     sums = composite.sums(theta) if composite.log else None
     scale = composite.scale(sums.losses) if sums else np.ones(composite.n_features)
     sites = _Sites(composite)
@@ -28,7 +30,10 @@ def hessian(composite: Composite, theta: np.ndarray, stride: int = 1, offset: in
         values.second[...] *= values.weights
         return [part[1].sum(), *(sites.gram(i, values) for i in range(composite.n_features))]
 
-    total, *grams = composite.over_rows(work, stride, offset)
+    if sample is None:
+        total, *grams = composite.over_rows(work, stride, offset)
+    else:
+        total, *grams = composite.over_sample(lambda part, stride: work(part), sample)
     H = np.zeros((composite.n_params, composite.n_params))
     for i, (where, gram) in enumerate(zip(sites.params, grams)):
         gram *= scale[i] / total
@@ -39,8 +44,10 @@ def hessian(composite: Composite, theta: np.ndarray, stride: int = 1, offset: in
     return H
 
 
-def score_covariance(composite: Composite, theta: np.ndarray, inverse: np.ndarray, stride: int = 1) -> np.ndarray:
-    """V (P, P), the covariance of the mean score over data sets, from every ``stride``-th row.
+def score_covariance(
+    composite: Composite, theta: np.ndarray, inverse: np.ndarray, sample: Sample | None = None
+) -> np.ndarray:
+    """V (P, P), the covariance of the mean score over data sets, from all rows or a sample of them.
 
     A row draws the fit towards itself, the more the larger its leverage h = ∂²ℓ φᵀ H⁻¹ φ / M, so that its score there
     is about 1 − h of what it would be without it: scores are divided by that, as in the jackknife (HC3). Where a site
@@ -51,19 +58,19 @@ def score_covariance(composite: Composite, theta: np.ndarray, inverse: np.ndarra
     composite : Composite
     theta : (P,) array
     inverse : (P, P) array
-        H⁻¹.
-    stride : int
+        H⁻¹, from the same rows.
+    sample : Sample or None
     """
     at, M = composite.at(theta), composite.rows.n_samples
     scale = composite.scale(composite.sums(theta).losses)
     sites = _Sites(composite)
     inverses = [inverse[np.ix_(where, where)].astype(composite.dtype) for where in sites.params]
-    # stride/M is the weight of one sample among equal ones
-    share = stride / M * scale / np.maximum(np.diff(composite.parameters.field_ptr), 1)
+    share = scale / np.maximum(np.diff(composite.parameters.field_ptr), 1) / M
 
-    def work(part: Block) -> list[np.ndarray]:
+    def work(part: Block, stride: int) -> list[np.ndarray]:
         values = composite.evaluate(part, at, second=True)
-        leverage = np.stack([sites.leverage(i, values, each) for i, each in enumerate(inverses)]) * share[:, None]
+        leverage = np.stack([sites.leverage(i, values, each) for i, each in enumerate(inverses)])
+        leverage *= stride * share[:, None]  # stride/M is the weight of one sample among equal ones
         kept = scale[:, None] / (1.0 - np.minimum(leverage, _LARGEST_LEVERAGE))
         values.first[...] *= kept.astype(composite.dtype)[composite.outputs.site]
         scores = _scores(composite, values)
@@ -71,7 +78,7 @@ def score_covariance(composite: Composite, theta: np.ndarray, inverse: np.ndarra
         scores *= np.sqrt(part[1] / M).astype(scores.dtype)
         return [scores @ scores.T, mean, part[1].sum()]
 
-    V, mean, total = composite.over_rows(work, stride)
+    V, mean, total = composite.over_sample(work, sample or Sample())
     V -= np.outer(mean, mean / (M * total))
     return V
 

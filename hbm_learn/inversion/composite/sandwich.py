@@ -20,12 +20,13 @@ from hbm_learn.inversion.composite.hessian import diagonal_and_own, hessian, sco
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective
 from hbm_learn.inversion.composite.probes import Probes, site_factors
 from hbm_learn.inversion.composite.sums import Composite
+from hbm_learn.inversion.composite.thinning import heavy_and_some
 from hbm_learn.inversion.result import Spread, Whole
 
 # Up to this many parameters the matrices are formed.
 MAX_MATRICES = 2000
-# Multiplications for the matrices: rows beyond that are left out, evenly, down to _MIN_ROWS. A variance from m rows is
-# good to about √(2/m).
+# Multiplications for the matrices: of rows beyond that a sample is taken, of at least _MIN_ROWS. A variance from m rows
+# is good to about √(2/m).
 _FLOPS = 1e10
 _MIN_ROWS = 4000
 # How far ρ of one parameter may be from what its sites and order say; and the weight of matrices in that.
@@ -85,14 +86,14 @@ def errors(
 
 def _from_matrices(objective: Objective, theta: np.ndarray, count: np.ndarray) -> Spread:
     """Everything from the matrices: 4 Σ K_i² + P² flops a row, 3 P³ in all; the whole takes 1 to 5 P³ more."""
-    composite, stride, M = objective.composite, _stride(objective.composite), objective.composite.rows.n_samples
-    ridge = objective.ridge
-    H = hessian(composite, theta, stride)
+    composite, ridge, M = objective.composite, objective.ridge, objective.composite.rows.n_samples
+    sample, stride = heavy_and_some(composite, theta, _affordable(composite))
+    H = hessian(composite, theta, sample=sample)
     penalised = H.copy()
     penalised[np.diag_indices_from(H)] += ridge
     inverse = linalg.inverse(penalised, _LEAST_CURVATURE)
     kept = np.clip(1.0 - ridge * np.diag(inverse), 0.0, 1.0)
-    V = score_covariance(composite, theta, inverse, stride)
+    V = score_covariance(composite, theta, inverse, sample)
     V /= _same_rows(composite, _own_blocks(composite, H), stride, count, kept, done=1.0)
     half = inverse @ V
     variances, prior = np.einsum("ij,ij->i", half, inverse), ridge * count / M
@@ -143,7 +144,7 @@ def _kept(inverse: np.ndarray, ridge: np.ndarray, alpha: np.ndarray) -> np.ndarr
 def _same_rows(
     composite: Composite,
     blocks: list[np.ndarray],
-    stride: int,
+    stride: float,
     count: np.ndarray,
     kept: np.ndarray,
     done: float = 0.0,
@@ -162,7 +163,7 @@ def _same_rows(
     composite : Composite
     blocks : list of (o_i, o_i) arrays
         ∂²Q/∂own² of each site.
-    stride : int
+    stride : float
     count : (P,) array
         c.
     kept : (P,) array
@@ -185,12 +186,11 @@ def _own_blocks(composite: Composite, H: np.ndarray) -> list[np.ndarray]:
     return [H[lo:hi, lo:hi] for lo, hi in pairwise(edges)]
 
 
-def _stride(composite: Composite) -> int:
-    """Every so many rows, so that the matrices are affordable; never fewer than 20 for each parameter of a site."""
+def _affordable(composite: Composite) -> int:
+    """Rows for which the matrices are affordable; never fewer than 20 for each parameter of a site."""
     sizes = np.diff(composite.map.site_ptr)
     flops = 4.0 * float(sizes @ sizes) + float(composite.n_params) ** 2
-    rows = max(_FLOPS / flops, 20.0 * float(sizes.max()), _MIN_ROWS)
-    return max(1, int(composite.rows.n_rows / rows))
+    return int(max(_FLOPS / flops, 20.0 * float(sizes.max()), _MIN_ROWS))
 
 
 # ---------------------------------------------------------------------- many parameters

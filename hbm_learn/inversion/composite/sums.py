@@ -63,6 +63,19 @@ class SiteSums:
     extras: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Every ``stride``-th row, and all that are ``heavy`` (n_rows,)."""
+
+    stride: int = 1
+    heavy: np.ndarray | None = None
+
+    @property
+    def strata(self) -> list[tuple[int, np.ndarray | None]]:
+        """Strides, and the rows among which they count."""
+        return [(self.stride, None)] if self.heavy is None else [(1, self.heavy), (self.stride, ~self.heavy)]
+
+
 class Composite:
     """S_i and its derivatives on given data, without a prior.
 
@@ -188,11 +201,24 @@ class Composite:
             part = slice(len(w) * k // n_parts, len(w) * (k + 1) // n_parts)
             yield codes[part], w[part]
 
-    def over_rows(self, work: Callable[[Block], Sequence[Any]], stride: int = 1, offset: int = 0) -> list[Any]:
-        """Σ work(part) over the parts of all rows, or of every ``stride``-th one."""
+    def over_rows(
+        self,
+        work: Callable[[Block], Sequence[Any]],
+        stride: int = 1,
+        offset: int = 0,
+        among: np.ndarray | None = None,
+    ) -> list[Any]:
+        """Σ work(part) over the parts of all rows, or of every ``stride``-th one; of those ``among``, if given."""
         cost = self.map.n_fields * self.map.n_monomials // (4 * self.n_features)
-        blocks = self.rows.blocks(stride, offset)
+        blocks = self.rows.blocks(stride, offset, among)
         return reduce(lambda block: _sum_of(map(work, self.parts(block))), blocks, self.n_jobs, max(1, cost))
+
+    def over_sample(self, work: Callable[[Block, int], Sequence[Any]], sample: Sample) -> list[Any]:
+        """Σ work(part, stride) over the rows that are all taken, with stride 1, and every so many of the others."""
+        found = []
+        for stride, among in sample.strata:
+            found.append(self.over_rows(lambda part, k=stride: work(part, k), stride, among=among))  # type: ignore[misc]
+        return _sum_of(found)
 
     def over_shares(self, work: Callable[[Any], Sequence[Any]], shares: list[list[Any]]) -> list[Any]:
         """Σ work(part) over parts that are held, share by share."""
