@@ -454,7 +454,7 @@ def test_total_shows_what_a_model_of_pairs_misses():
 def test_total_of_few_values_draws_each_of_them():
     X = np.array(np.meshgrid(*[[0, 1]] * 4)).reshape(4, -1).T.repeat(20, axis=0)
     X = np.random.default_rng(0).permutation(X)
-    display = plots.TotalDisplay.from_estimator(HBM(order=2).fit(X), X)
+    display = plots.TotalDisplay.from_estimator(HBM(order=2).fit(X), X, values="standard")
     assert display.data == pytest.approx(np.array([1, 4, 6, 4, 1]) / 16)
     assert 0.5 * (display.edges[1:] + display.edges[:-1]) == pytest.approx([-4, -2, 0, 2, 4])
     assert display.model == pytest.approx(display.data, abs=0.02)
@@ -494,6 +494,31 @@ def test_total_beyond_enumeration_is_that_of_samples():
     same = plots.TotalDisplay.from_check(found)
     assert same.model == pytest.approx(display.model)
     assert len(same.axes_) == 2
+
+
+@pytest.mark.parametrize("n", [6, 16])
+def test_total_of_zeros_and_ones_is_their_count(n):
+    """Exactly, and beyond enumeration by samples: K of the rows, and of the model."""
+    model = BoltzmannMachine(np.full(n, -1.0), {(0, 1): 0.8, (2, 3): 0.8, (4, 5): -0.5}, alphabet=(0, 1))
+    X = sample(model, 1500, random_state=2)
+    est = HBM(order=2, random_state=0).fit(X)
+    display = plots.TotalDisplay.from_estimator(est, X)
+    K = np.arange(int(display.edges[0] + 0.5), int(display.edges[-1] + 0.5))
+    assert np.array_equal(display.edges, np.append(K - 0.5, K[-1] + 0.5))
+    assert display.data == pytest.approx([np.mean(X.sum(axis=1) == k) for k in K])
+    drawn = sample(est.model_, 100_000, random_state=3).sum(axis=1)
+    assert display.model == pytest.approx([np.mean(drawn == k) for k in K], abs=0.03)
+    assert "K" in display.axes_[0].get_xlabel()
+    other = plots.TotalDisplay.from_estimator(est, X, values="standard")
+    assert "S" in other.axes_[0].get_xlabel()
+    assert len(other.edges) != len(display.edges)
+
+
+def test_total_counts_only_zeros_and_ones(est, frame):
+    with pytest.raises(ValueError, match='values="count" takes variables that are all 0/1'):
+        plots.TotalDisplay.from_estimator(est, frame, values="count")
+    with pytest.raises(ValueError, match="values='sum' is not known"):
+        plots.TotalDisplay.from_estimator(est, frame, values="sum")
 
 
 def test_total_that_cannot_be_drawn_says_so():

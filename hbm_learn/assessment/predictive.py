@@ -62,6 +62,8 @@ class PredictiveCheck:
         Rows (Σ of their weights) and draws compared.
     edges, data_histogram, model_histogram : (b + 1,), (b,), (b,) arrays
         Shares of S in each bin.
+    counts : tuple of three arrays, or None
+        Edges, data and model in the same way of the population count K = Σ x, where all variables are 0/1.
     """
 
     means: Compared
@@ -78,6 +80,7 @@ class PredictiveCheck:
     edges: np.ndarray
     data_histogram: np.ndarray
     model_histogram: np.ndarray
+    counts: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @property
     def mixes(self) -> bool:
@@ -252,6 +255,7 @@ def _compare(
         edges=edges,
         data_histogram=histograms[0],
         model_histogram=histograms[1],
+        counts=_counts(codes, w, draws[:, kind == 0]) if counts_events(space) else None,
     )
 
 
@@ -358,3 +362,21 @@ def _histograms(data: np.ndarray, w: np.ndarray, drawn: np.ndarray) -> tuple[np.
         np.histogram(data, edges, weights=w)[0] / w.sum(),
         np.histogram(drawn, edges)[0] / drawn.size,
     ]
+
+
+def counts_events(space: Space) -> bool:
+    """Whether all variables are 0/1, so that Σ x says how many are 1."""
+    values = None if space.alphabet is None or space.alphabet.is_nominal else space.alphabet.values
+    return values is not None and values.tolist() == [0, 1]
+
+
+def count_edges(*counts: np.ndarray) -> np.ndarray:
+    """Edges of bins about the whole numbers that occur."""
+    low, high = min(c.min() for c in counts), max(c.max() for c in counts)
+    return np.arange(low, high + 2) - 0.5
+
+
+def _counts(codes: np.ndarray, w: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    data, drawn = codes.sum(axis=1, dtype=np.int64), draws.sum(axis=2, dtype=np.int64)
+    edges = count_edges(data, drawn)
+    return edges, np.histogram(data, edges, weights=w)[0] / w.sum(), np.histogram(drawn, edges)[0] / drawn.size
