@@ -18,6 +18,7 @@ import numpy as np
 
 from hbm_learn._kernels.conditional import monomials
 from hbm_learn._validation import check_integer, seed_sequence
+from hbm_learn.assessment import counts
 from hbm_learn.assessment.compared import Compared
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
@@ -255,7 +256,7 @@ def _compare(
         edges=edges,
         data_histogram=histograms[0],
         model_histogram=histograms[1],
-        counts=_counts(codes, w, draws[:, kind == 0]) if counts_events(space) else None,
+        counts=counts.histograms(codes, w, draws[:, kind == 0]) if counts.are_events(space) else None,
     )
 
 
@@ -362,21 +363,3 @@ def _histograms(data: np.ndarray, w: np.ndarray, drawn: np.ndarray) -> tuple[np.
         np.histogram(data, edges, weights=w)[0] / w.sum(),
         np.histogram(drawn, edges)[0] / drawn.size,
     ]
-
-
-def counts_events(space: Space) -> bool:
-    """Whether all variables are 0/1, so that Σ x says how many are 1."""
-    values = None if space.alphabet is None or space.alphabet.is_nominal else space.alphabet.values
-    return values is not None and values.tolist() == [0, 1]
-
-
-def count_edges(*counts: np.ndarray) -> np.ndarray:
-    """Edges of bins about the whole numbers that occur."""
-    low, high = min(c.min() for c in counts), max(c.max() for c in counts)
-    return np.arange(low, high + 2) - 0.5
-
-
-def _counts(codes: np.ndarray, w: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    data, drawn = codes.sum(axis=1, dtype=np.int64), draws.sum(axis=2, dtype=np.int64)
-    edges = count_edges(data, drawn)
-    return edges, np.histogram(data, edges, weights=w)[0] / w.sum(), np.histogram(drawn, edges)[0] / drawn.size

@@ -9,8 +9,8 @@ from scipy import stats
 
 from hbm_learn import gaussian
 from hbm_learn._validation import choose
-from hbm_learn.assessment import predictive
-from hbm_learn.assessment.predictive import PredictiveCheck, count_edges, counts_events
+from hbm_learn.assessment import counts, predictive
+from hbm_learn.assessment.predictive import PredictiveCheck
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows
 from hbm_learn.learning import MAX_SWEEP
@@ -34,8 +34,9 @@ class TotalDisplay:
     S = Σ_c u_c, every column in units of its standard deviation about its mean; of 0/1 variables the population count
     K = Σ_i x_i, how many are 1.
 
-    Interactions are about a few variables at a time; the sum is about all of them. A model that fits every pair and lacks
-    what all variables have in common shows in its tails, so that the same is drawn once more on a logarithmic scale.
+    Interactions are about a few variables at a time; the sum is about all of them. A model that fits every pair and
+    lacks what all variables have in common shows in its tails, so that the same is drawn once more on a logarithmic
+    scale.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ class TotalDisplay:
         **options : dict
             Of :meth:`plot`.
         """
-        values = _which(values, counts_events(estimator.model_.space))
+        values = _which(values, counts.are_events(estimator.model_.space))
         model, rows = estimator.model_, complete_rows(X, sample_weight)
         samples, space = Samples.check(rows.X, sample_weight=rows.sample_weight, space=model.space), model.space
         if space.is_real:
@@ -187,8 +188,8 @@ def _of_all_states(model: Any, samples: Samples, counted: bool) -> tuple[np.ndar
     table = StateTable(model)
     if counted:
         K, every = codes.sum(axis=1, dtype=np.int64), np.arange(model.n_features + 1)
-        p = _shares(table.codes(np.arange(len(table.p))).sum(axis=1, dtype=np.int64), table.p, count_edges(every))
-        edges = count_edges(K, np.flatnonzero(p > TAIL))
+        p = _shares(table.codes(np.arange(len(table.p))).sum(axis=1, dtype=np.int64), table.p, counts.edges(every))
+        edges = counts.edges(K, np.flatnonzero(p > TAIL))
         low, high = int(edges[0] + 0.5), int(edges[-1] + 0.5)
         return edges, _shares(K, w, edges), p[low:high], float(w.sum())
     frequencies = [np.bincount(x, weights=w, minlength=q) / w.sum() for x, q in zip(codes.T, model.space.sizes)]
