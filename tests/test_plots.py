@@ -655,7 +655,7 @@ def test_power_lines_are_those_of_the_plan():
     points = {(round(x), round(y)) for group in needed.collections for x, y in group.get_offsets()}
     assert points == {(round(plan.n_rows[r]), at) for at, r in enumerate(display.shown_)}
     assert "a$·b" in [tick.get_text() for tick in needed.get_yticklabels()]
-    assert "1 interactions need more" in needed.get_xlabel()
+    assert "more than 10⁹ for 1" in needed.get_xlabel()
     assert labelled(curves, needed)
     few = display.plot(n_labels=2)
     assert few.shown_.tolist() == [display.shown_[0], display.shown_[-1]]

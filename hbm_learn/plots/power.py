@@ -106,7 +106,7 @@ class PowerDisplay:
             where = self.terms.keys.slice(k)
             style = {"color": _style.order_style(k)["color"], "linestyle": dashes.get(k, (0, (1, 1)))}
             lines = ax.plot(self.grid, self.powers[where].T, linewidth=1.1, alpha=alpha, **style)
-            lines[0].set_label(f"{len(lines):,} {_style.order_name(k)}")
+            lines[0].set_label(f"{_style.order_name(k)}: {len(lines):,}")
         ax.axhline(self.power, color=_style.FAINT, linewidth=0.9, zorder=0)
         ax.annotate(
             f"power {self.power:g}", (1.0, self.power), xycoords=("axes fraction", "data"), xytext=(-2, 3),
@@ -117,7 +117,7 @@ class PowerDisplay:
         ax.set_xlabel("rows")
         ax.set_ylabel("power")
         ax.set_title("Power of each test", fontsize=10)
-        legend = ax.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize=8.5, loc="upper left")
+        legend = ax.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize=8.5, loc="lower right")
         for line in legend.get_lines():
             line.set_alpha(1.0)
         _style.clean(ax)
@@ -136,7 +136,7 @@ class PowerDisplay:
         n, never = len(self.terms), int(np.isinf(self.n_rows).sum())
         some = "" if len(names) == n - never else f", {len(names):,} of {n - never:,}"
         ax.set_title(f"Rows for power {self.power:g}{some}", fontsize=10)
-        ax.set_xlabel("rows needed" + (f" ({never:,} interactions need more than 10⁹)" if never else ""))
+        ax.set_xlabel("rows needed" + (f" (more than 10⁹ for {never:,})" if never else ""))
         ax.set_ylabel("interaction")
         _style.clean(ax)
 
