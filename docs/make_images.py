@@ -9,7 +9,7 @@ from typing import Any
 
 import matplotlib as mpl
 
-from hbm_learn import HBM, datasets, plots
+from hbm_learn import HBM, assessment, datasets, plots
 
 mpl.use("Agg")
 
@@ -29,8 +29,10 @@ SHORT = {
 
 def displays() -> dict[str, Callable[[], Any]]:
     """Name of the picture: the call that draws it."""
-    survey = datasets.load_planted_survey().data.dropna()
-    named = survey.rename(columns=SHORT)
+    survey = datasets.load_planted_survey()
+    everybody = survey.data.rename(columns=SHORT)
+    named = everybody.dropna()
+    plan = assessment.plan(survey.model, feature_names=list(named.columns), random_state=0)
     estimator = HBM(order=3, fdr=0.05).fit(named)
     triplet = ("region", "news", "taxes")
     glass = datasets.make_sk(50, beta=2.0, h_std=0.1, random_state=2)
@@ -42,6 +44,8 @@ def displays() -> dict[str, Callable[[], Any]]:
         "hypergraph_large": lambda: plots.HypergraphDisplay.from_model(large, top=51),
         "moments": lambda: plots.MomentsDisplay.from_estimator(estimator),
         "total": lambda: plots.TotalDisplay.from_estimator(estimator, named),
+        "power": lambda: plots.PowerDisplay.from_plan(plan),
+        "missing": lambda: plots.MissingDisplay.from_data(everybody),
         "volcano": lambda: plots.VolcanoDisplay.from_estimator(estimator),
         "path": lambda: plots.PathDisplay.from_model(glass),
         "chains": lambda: plots.ChainsDisplay.from_model(glass, n_draws=300, random_state=0),

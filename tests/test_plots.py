@@ -11,7 +11,19 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from hbm_learn import HBM, BoltzmannMachine, Interactions, Interval, Moments, Nominal, datasets, infer, plots, sample
+from hbm_learn import (
+    HBM,
+    BoltzmannMachine,
+    Interactions,
+    Interval,
+    Moments,
+    Nominal,
+    assessment,
+    datasets,
+    infer,
+    plots,
+    sample,
+)
 from hbm_learn.assessment import predictive, selection
 from hbm_learn.data.samples import Samples
 from hbm_learn.plots import volcano
@@ -456,7 +468,7 @@ def test_total_shows_what_a_model_of_pairs_misses():
 def test_total_of_few_values_draws_each_of_them():
     X = np.array(np.meshgrid(*[[0, 1]] * 4)).reshape(4, -1).T.repeat(20, axis=0)
     X = np.random.default_rng(0).permutation(X)
-    display = plots.TotalDisplay.from_estimator(HBM(order=2).fit(X), X)
+    display = plots.TotalDisplay.from_estimator(HBM(order=2).fit(X), X, values="standard")
     assert display.data == pytest.approx(np.array([1, 4, 6, 4, 1]) / 16)
     assert 0.5 * (display.edges[1:] + display.edges[:-1]) == pytest.approx([-4, -2, 0, 2, 4])
     assert display.model == pytest.approx(display.data, abs=0.02)
@@ -496,6 +508,31 @@ def test_total_beyond_enumeration_is_that_of_samples():
     same = plots.TotalDisplay.from_check(found)
     assert same.model == pytest.approx(display.model)
     assert len(same.axes_) == 2
+
+
+@pytest.mark.parametrize("n", [6, 16])
+def test_total_of_zeros_and_ones_is_their_count(n):
+    """Exactly, and beyond enumeration by samples: K of the rows, and of the model."""
+    model = BoltzmannMachine(np.full(n, -1.0), {(0, 1): 0.8, (2, 3): 0.8, (4, 5): -0.5}, alphabet=(0, 1))
+    X = sample(model, 1500, random_state=2)
+    est = HBM(order=2, random_state=0).fit(X)
+    display = plots.TotalDisplay.from_estimator(est, X)
+    K = np.arange(int(display.edges[0] + 0.5), int(display.edges[-1] + 0.5))
+    assert np.array_equal(display.edges, np.append(K - 0.5, K[-1] + 0.5))
+    assert display.data == pytest.approx([np.mean(X.sum(axis=1) == k) for k in K])
+    drawn = sample(est.model_, 100_000, random_state=3).sum(axis=1)
+    assert display.model == pytest.approx([np.mean(drawn == k) for k in K], abs=0.03)
+    assert "K" in display.axes_[0].get_xlabel()
+    other = plots.TotalDisplay.from_estimator(est, X, values="standard")
+    assert "S" in other.axes_[0].get_xlabel()
+    assert len(other.edges) != len(display.edges)
+
+
+def test_total_counts_only_zeros_and_ones(est, frame):
+    with pytest.raises(ValueError, match='values="count" takes variables that are all 0/1'):
+        plots.TotalDisplay.from_estimator(est, frame, values="count")
+    with pytest.raises(ValueError, match="values='sum' is not known"):
+        plots.TotalDisplay.from_estimator(est, frame, values="sum")
 
 
 def test_total_that_cannot_be_drawn_says_so():
@@ -601,3 +638,73 @@ def test_lines_in_the_legend_show_their_dashes(mixed):
     for line in legend.get_lines():
         pattern = line._unscaled_dash_pattern[1] or (0.0,)
         assert legend.handlelength * legend._fontsize > sum(pattern) * line.get_linewidth()
+
+
+# ---------------------------------------------------------------------- planning and missing cells
+
+
+def test_power_lines_are_those_of_the_plan():
+    model = BoltzmannMachine([0.1, 0, 0, 0], {(0, 1): 0.3, (0, 3): 0.0, (2, 3): -0.2, (0, 1, 2): 0.2})
+    plan = assessment.plan(model, power=0.9, feature_names=["a$", "b", "c", "d"])
+    display = plots.PowerDisplay.from_plan(plan)
+    curves, needed = display.axes_
+    lines = [line for line in curves.get_lines() if len(line.get_xdata()) > 2]
+    assert len(lines) == 4
+    for line, mine in zip(lines, plan.power_at(display.grid)):
+        assert np.array_equal(line.get_ydata(), mine)
+    known = np.flatnonzero(np.isfinite(plan.n_rows))
+    assert display.shown_.tolist() == known[np.argsort(plan.n_rows[known])].tolist()
+    points = {(round(x), round(y)) for group in needed.collections for x, y in group.get_offsets()}
+    assert points == {(round(plan.n_rows[r]), at) for at, r in enumerate(display.shown_)}
+    assert "a$·b" in [tick.get_text() for tick in needed.get_yticklabels()]
+    assert "more than 10⁹ for 1" in needed.get_xlabel()
+    assert labelled(curves, needed)
+    few = display.plot(n_labels=2)
+    assert few.shown_.tolist() == [display.shown_[0], display.shown_[-1]]
+    assert "2 of 3" in few.axes_[1].get_title()
+    with pytest.raises(ValueError, match="powers has shape"):
+        plots.PowerDisplay(plan.terms, [1, 2], plan.powers, plan.n_rows)
+
+
+def missing_frame():
+    frame = pd.DataFrame({"a": [1.0, np.nan, np.nan, 2.0], "b": ["x", None, "y", "y"], "c": [1, 2, 3, 4]})
+    return pd.concat([frame] * 3, ignore_index=True)
+
+
+@pytest.mark.parametrize("kind", ["frame", "objects", "polars"])
+def test_missing_cells_by_column_and_pattern(kind):
+    X = missing_frame()
+    if kind == "objects":
+        X = X.astype(object).to_numpy()
+    if kind == "polars":
+        X = pytest.importorskip("polars").from_pandas(X)
+    display = plots.MissingDisplay.from_data(X)
+    assert display.shares == pytest.approx([0.5, 0.25, 0.0])
+    assert display.complete == 0.5
+    assert sorted(map(tuple, display.patterns.tolist())) == [(True, False, False), (True, True, False)]
+    assert display.pattern_shares == pytest.approx([0.25, 0.25])
+    bars, patterns = display.axes_
+    assert [bar.get_width() for bar in bars.patches] == pytest.approx([50, 25])
+    names = [tick.get_text() for tick in bars.get_yticklabels()]
+    assert names == (["x0", "x1"] if kind == "objects" else ["a", "b"])
+    filled = {tuple(each) for each in patterns.collections[1].get_offsets().tolist()}
+    shown = display.patterns[:, display.columns_]
+    assert filled == {(float(p), float(c)) for p, c in zip(*np.nonzero(shown))}
+    assert "50 are complete" in patterns.get_xlabel()
+    assert labelled(bars, patterns)
+
+
+def test_missing_nothing_and_too_much():
+    full = plots.MissingDisplay.from_data(np.ones((4, 2)))
+    assert full.complete == 1.0
+    assert full.axes_[0].get_title() == "Nothing is missing"
+    X = np.random.default_rng(0).random((300, 40))
+    X[X < 0.1] = np.nan
+    display = plots.MissingDisplay.from_data(X).plot(n_columns=5, n_patterns=3)
+    assert len(display.columns_) == 5
+    assert display.columns_.tolist() == np.argsort(-np.isnan(X).mean(axis=0), kind="stable")[:5].tolist()
+    assert "5 of 40" in display.axes_[0].get_title()
+    with pytest.raises(ValueError, match="X is a list: give one table in memory"):
+        plots.MissingDisplay.from_data([X, X])
+    with pytest.raises(ValueError, match="missing has shape"):
+        plots.MissingDisplay(np.zeros(3))

@@ -270,6 +270,7 @@ def test_real_data_and_missing_values():
     est = HBM().fit(X)
     words = " ".join(Page(report.html(est, X)).text)
     assert "1 with missing values" in words
+    assert "missing together" in words
     assert "real numbers" in words
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from hbm_learn._kernels.conditional import monomials
 from hbm_learn._validation import check_integer, seed_sequence
+from hbm_learn.assessment import counts
 from hbm_learn.assessment.compared import Compared
 from hbm_learn.assessment.node_data import frequencies
 from hbm_learn.data.samples import Samples
@@ -63,6 +64,8 @@ class PredictiveCheck:
         Rows (Σ of their weights) and draws compared.
     edges, data_histogram, model_histogram : (b + 1,), (b,), (b,) arrays
         Shares of S in each bin.
+    counts : tuple of three arrays, or None
+        Edges, data and model in the same way of the population count K = Σ x, where all variables are 0/1.
     """
 
     means: Compared
@@ -79,6 +82,7 @@ class PredictiveCheck:
     edges: np.ndarray
     data_histogram: np.ndarray
     model_histogram: np.ndarray
+    counts: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @property
     def mixes(self) -> bool:
@@ -253,6 +257,7 @@ def _compare(
         edges=edges,
         data_histogram=histograms[0],
         model_histogram=histograms[1],
+        counts=counts.histograms(codes, w, draws[:, kind == 0]) if counts.are_events(space) else None,
     )
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import stats
 
 from hbm_learn import gaussian
-from hbm_learn.assessment import predictive
+from hbm_learn._validation import choose
+from hbm_learn.assessment import counts, predictive
 from hbm_learn.assessment.predictive import PredictiveCheck
 from hbm_learn.data.incomplete import IncompleteRows
 from hbm_learn.data.samples import Samples
@@ -23,14 +24,22 @@ from hbm_learn.states import StateTable
 # Values of S that are drawn one by one, and intervals of them otherwise; what is less likely than this at either end is
 # not drawn.
 MAX_VALUES, MAX_BINS, TAIL = 40, 40, 1e-4
+_LABELS = {
+    "standard": r"sum of all variables $S = \sum u$",
+    "count": r"how many variables are 1, $K = \sum x$",
+}
 _DATA, _MODEL = "#7d8792", "#D55E00"
 
 
 class TotalDisplay:
-    """The distribution of S = Σ_c u_c, every column in units of its standard deviation about its mean.
+    """The distribution of the sum of all variables, in data and model.
 
-    Interactions are about a few variables at a time; S is about all of them. A model that fits every pair and lacks
-    what all variables have in common shows in its tails, so that the same is drawn once more on a logarithmic scale.
+    S = Σ_c u_c, every column in units of its standard deviation about its mean; of 0/1 variables the population count
+    K = Σ_i x_i, how many are 1.
+
+    Interactions are about a few variables at a time; the sum is about all of them. A model that fits every pair and
+    lacks what all variables have in common shows in its tails, so that the same is drawn once more on a logarithmic
+    scale.
 
     Parameters
     ----------
@@ -40,6 +49,8 @@ class TotalDisplay:
         Shares of rows and of the model in each.
     n_data, n_model : float
         Rows, and independent draws of the model that its shares are from; infinitely many where they are exact.
+    values : {"standard", "count"}
+        Whether the intervals are of S or of K.
 
     Attributes
     ----------
@@ -49,7 +60,10 @@ class TotalDisplay:
         After ``plot``.
     """
 
-    def __init__(self, edges: Any, data: Any, model: Any, n_data: float, n_model: float = np.inf):
+    def __init__(
+        self, edges: Any, data: Any, model: Any, n_data: float, n_model: float = np.inf, values: str = "standard"
+    ):
+        self.label = choose("values", values, _LABELS)
         self.edges, self.data, self.model = (np.asarray(each, dtype=np.float64) for each in (edges, data, model))
         if not len(self.edges) - 1 == len(self.data) == len(self.model):
             raise ValueError(
@@ -62,7 +76,14 @@ class TotalDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, *, sample_weight: Any = None, ax: Any = None, **options: Any
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        values: str = "auto",
+        ax: Any = None,
+        **options: Any,
     ) -> TotalDisplay:
         """Compare the rows that an HBM was fitted to with its model.
 
@@ -77,12 +98,15 @@ class TotalDisplay:
             What it was fitted to; rows with missing cells are left out.
         sample_weight : (M,) array or None
             As in the fit.
+        values : {"auto", "standard", "count"}
+            S, or K of 0/1 variables; "auto": K if all are.
         ax : matplotlib Axes, two of them, or None
             Where to draw, or the place to divide; a new figure by default.
         **options : dict
             Of :meth:`plot`.
         """
         require_fitted(estimator, X)
+        values = _which(values, counts.are_events(estimator.model_.space))
         model, space = estimator.model_, estimator.model_.space
         samples = Samples.check(X, sample_weight=sample_weight, space=space, allow_nan=True).complete()
         if samples.allow_nan and space.is_finite:  # missing cells as the model has them given the others
@@ -95,21 +119,25 @@ class TotalDisplay:
         elif not space.is_finite:
             raise ValueError("the sum of all variables is not drawn of variables on an interval.")
         elif space.enumerable(predictive.MAX_LISTED):
-            found = cls(*_of_all_states(model, samples))
+            found = cls(*_of_all_states(model, samples, values == "count"), values=values)
         elif sweep_cost(model) > MAX_SWEEP:
             raise ValueError("the model is too large to be sampled for the sum of all variables: lower the order.")
         else:
             check = predictive.check(model, samples, estimator.random_state, n_jobs=estimator.n_jobs)
-            return cls.from_check(check, ax=ax, **options)
+            return cls.from_check(check, values=values, ax=ax, **options)
         return found.plot(ax, **options)
 
     @classmethod
-    def from_check(cls, check: PredictiveCheck, *, ax: Any = None, **options: Any) -> TotalDisplay:
+    def from_check(
+        cls, check: PredictiveCheck, *, values: str = "auto", ax: Any = None, **options: Any
+    ) -> TotalDisplay:
         """Draw what a check by samples has found.
 
         Parameters
         ----------
         check : PredictiveCheck
+        values : {"auto", "standard", "count"}
+            S, or K of 0/1 variables; "auto": K if all are.
         ax : matplotlib Axes, two of them, or None
             Where to draw, or the place to divide; a new figure by default.
         **options : dict
@@ -117,7 +145,10 @@ class TotalDisplay:
         """
         if not isinstance(check, PredictiveCheck):
             raise ValueError(f"check is of type {type(check).__name__}: give a PredictiveCheck, or use from_estimator.")
-        found = cls(check.edges, check.data_histogram, check.model_histogram, check.n_data, check.ess)
+        values, shares = _which(values, check.counts is not None), check.counts
+        if values == "standard" or shares is None:
+            shares = check.edges, check.data_histogram, check.model_histogram
+        found = cls(*shares, check.n_data, check.ess, values)
         return found.plot(ax, **options)
 
     def plot(self, ax: Any = None) -> TotalDisplay:
@@ -148,16 +179,30 @@ class TotalDisplay:
         if logarithmic:
             ax.set_yscale("log")
             ax.set_ylim(least, 2.0 * max(self.data.max(), self.model.max()))
-        ax.set_xlabel(r"sum of all variables $S = \sum u$")
+        ax.set_xlabel(self.label)
         ax.set_ylabel("share of rows")
         ax.set_title("the same, logarithmic" if logarithmic else "all variables together", fontsize=10)
         _style.clean(ax)
 
 
-def _of_all_states(model: Any, samples: Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+def _which(values: str, counted: bool) -> str:
+    """What is to be drawn; ValueError for counts of what cannot be counted."""
+    choose("values", values, {"auto": "", **_LABELS})
+    if values == "count" and not counted:
+        raise ValueError('values="count" takes variables that are all 0/1: use values="standard".')
+    return values if values != "auto" else "count" if counted else "standard"
+
+
+def _of_all_states(model: Any, samples: Samples, counted: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Edges and shares by the probability of every state."""
     codes, w = _rows(samples)
     table = StateTable(model)
+    if counted:
+        K, every = codes.sum(axis=1, dtype=np.int64), np.arange(model.n_features + 1)
+        p = _shares(table.codes(np.arange(len(table.p))).sum(axis=1, dtype=np.int64), table.p, counts.edges(every))
+        edges = counts.edges(K, np.flatnonzero(p > TAIL))
+        low, high = int(edges[0] + 0.5), int(edges[-1] + 0.5)
+        return edges, _shares(K, w, edges), p[low:high], float(w.sum())
     frequencies = [np.bincount(x, weights=w, minlength=q) / w.sum() for x, q in zip(codes.T, model.space.sizes)]
     standard = model.space.standard(frequencies)
     S = standard.columns(codes).sum(axis=1)

@@ -20,10 +20,12 @@ import numpy as np
 import hbm_learn
 from hbm_learn import plots
 from hbm_learn._validation import check_share
+from hbm_learn.assessment import counts
 from hbm_learn.estimator import HBM
 from hbm_learn.fitted import require_fitted
 from hbm_learn.io.replacing import replacing
 from hbm_learn.report import tables, words
+from hbm_learn.report.columns import missing_cells
 from hbm_learn.report.data import data
 from hbm_learn.report.meaning import meaning
 from hbm_learn.report.trust import trust
@@ -106,7 +108,7 @@ def html(
         table=tables.interactions(estimator, level),
         figures=figures,
         heldout=heldout,
-        data=data(estimator, X, source),
+        data=data(estimator, X, source) + _gaps(X),
         again=_again(estimator, source, command, groups),
     )
 
@@ -179,13 +181,27 @@ def _together(est: HBM, X: Any) -> str:
         display = plots.TotalDisplay.from_estimator(est, X)
     except ValueError as error:
         return f'<p class="note">Not drawn: {escape(str(error))}</p>'
+    what = "The sum of all variables, each in units of its standard deviation about its mean,"
+    if counts.are_events(est.model_.space):
+        what = "How many variables are 1 in a row,"
     text = (
-        "The sum of all variables, each in units of its standard deviation about its mean, in the data and in the "
-        "model, with twice the standard errors of their difference. Where the tails differ, the model lacks something "
-        "that all variables have in common."
+        f"{what} in the data and in the model, with twice the standard errors of their difference. Where the tails "
+        "differ, the model lacks something that all variables have in common."
     )
     alt = "Distribution of the sum of all variables, data against model, on two scales."
     return _figure(display.figure_, alt, text, "panorama")
+
+
+def _gaps(X: Any) -> str:
+    """What is missing where, if something is."""
+    missing = missing_cells(X)
+    if missing is None or not missing.any():
+        return ""
+    text = (
+        "The share of missing cells of each column, and the columns that are missing together, each pattern a stripe."
+    )
+    alt = f"Shares of missing cells in {int((missing > 0).sum())} columns, and the patterns in which they are missing."
+    return _figure(plots.MissingDisplay.from_data(X).figure_, alt, text, "panorama")
 
 
 def _figure(figure: Any, alt: str, caption: str, kind: str = "") -> str:
