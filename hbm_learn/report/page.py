@@ -19,12 +19,14 @@ import numpy as np
 
 import hbm_learn
 from hbm_learn import plots
+from hbm_learn.data.samples import Samples
 from hbm_learn.estimator import HBM
 from hbm_learn.io.replacing import replacing
 from hbm_learn.report import tables, words
 from hbm_learn.report.data import data
 from hbm_learn.report.meaning import meaning
 from hbm_learn.report.trust import trust
+from hbm_learn.space import Space
 
 CITATION = (
     "C. Takahashi, M. Yasuda and K. Tanaka, “Adaptive Thouless–Anderson–Palmer equation for higher-order Markov random "
@@ -81,7 +83,7 @@ def html(
         Called with the name of each step.
     """
     progress("comparing moments")
-    moments = plots.MomentsDisplay.from_estimator(estimator)
+    moments = plots.MomentsDisplay.from_estimator(estimator, given=given_values(estimator.model_.space, X))
     progress("drawing")
     figures = _figures(estimator, moments)
     together = _together(estimator, X)
@@ -138,6 +140,15 @@ def _again(est: HBM, source: str | None, command: str | None, groups: str | None
 
 
 # ---------------------------------------------------------------------- pictures
+
+
+def given_values(space: Space, X: Any) -> np.ndarray | None:
+    """(rows, g) values of the given columns of a table; None where there are none."""
+    if not space.has_given:
+        return None
+    samples = Samples.check(X, space=space, allow_nan=True)
+    codes = np.concatenate([block[:, space.given] for block, _ in samples.blocks()])
+    return space.subset(np.flatnonzero(space.given)).decode(codes)
 
 
 def _figures(est: HBM, moments: plots.MomentsDisplay) -> str:
