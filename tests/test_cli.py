@@ -73,7 +73,7 @@ def test_fit_options_reach_the_estimator(folder, capsys, monkeypatch):
 
     monkeypatch.setattr(commands.HBM, "fit", fit)
     options = "--order 2 --interactions rain*wind,0*2 --alphabet -1,1 --refine none --alpha 3,4 --l1-ratio 0.5"
-    more = "--fdr 0.1 --seed 7 --jobs 2 --drop frost --categorical sun,0 --powers 2 --site quadratic"
+    more = "--fdr 0.1 --seed 7 --jobs 2 --drop frost --categorical sun,0 --powers 2 --site quadratic --given 1"
     assert main(["fit", "data.csv", *options.split(), *more.split()]) == 2
     assert seen == {
         "order": 2,
@@ -82,6 +82,7 @@ def test_fit_options_reach_the_estimator(folder, capsys, monkeypatch):
         "categorical_features": ["sun", 0],
         "powers": 2,
         "site": "quadratic",
+        "given": [1],
         "refine": None,
         "alpha": [3.0, 4.0],
         "l1_ratio": 0.5,

@@ -660,3 +660,124 @@ def test_kinetic_ising_is_recovered_as_by_logistic_regressions():
     )
     z = (ours - J).ravel() / errors
     assert 0.9 < np.mean(np.abs(z) < 1.96) < 0.99
+
+
+# ---------------------------------------------------------------------- the command, the report, pictures
+
+
+def test_the_command_fits_given_columns(survey, tmp_path, capsys):
+    from hbm_learn.cli import main
+
+    path, model = str(tmp_path / "survey.csv"), str(tmp_path / "model.npz")
+    survey.head(300).to_csv(path, index=False)
+
+    def run(*argv: str) -> str:
+        assert main(list(argv)) == 0
+        return capsys.readouterr().out
+
+    assert "more than 16 values: bin it, name it in --given" in run("info", path)
+    text = run("info", path, "--given", "group,age")
+    assert "nominal, given" in text
+    assert "numeric, given" in text
+    assert "fit would refuse" not in text
+    assert f"{28 - 1 + 56} interactions, fitted by exact likelihood" in text
+    assert run("info", path, "--given", "6,7") == text
+    text = run("fit", path, "--given", "group,age", "--order", "2", "--categorical", "item0", "-o", model)
+    assert "given: 1 numeric and 1 nominal with 2 labels" in text
+    assert "nominal, given" in run("info", model)
+    assert run("sample", model, "-n", "2", "--given", "patient,40", "--seed", "0").count("patient,40.0") == 2
+    assert "ln Z" in run("infer", model, "--given", "control,51.5", "--method", "exact")
+    assert "log-likelihood" in run("score", model, path, "--log-likelihood")
+    assert main(["sample", model, "-n", "2"]) != 0
+    assert "one value for each of group, age" in capsys.readouterr().err
+
+
+def test_the_report_says_what_is_given(survey, tmp_path):
+    from hbm_learn import plots, report
+
+    few = survey.head(300)
+    est = HBM(order=2, given=["group", "age"]).fit(few)
+    report.write(tmp_path / "report.html", est, few)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<dt>given</dt><dd>group, age</dd>" in text
+    assert "numeric, given" in text
+    with pytest.raises(ValueError, match="some columns are given"):
+        plots.MomentsDisplay.from_estimator(est)
+    shown = plots.MomentsDisplay.from_estimator(est, given=few[["group", "age"]], n_samples=3000)
+    assert max(shown.discrepancy_.values()) < 2.0
+
+
+# ---------------------------------------------------------------------- sweeps
+
+
+def group_difference(seed: int, planted: bool) -> pd.DataFrame:
+    """Eight 0/1 items in two groups of 1000 rows; three couplings differ between them, or none."""
+    rng = np.random.default_rng([seed, planted])
+    group = rng.choice(["a", "b"], 2000)
+    table = np.array([-0.5, 0.5]) * planted
+    couplings: dict[Any, Any] = {(0, 1): 0.6, (2, 3): -0.6, (4, 5): 0.6, (1, 6): 0.5, (3, 8): [-0.3, 0.3]}
+    couplings |= {(0, 1, 8): table, (2, 3, 8): -table, (5, 7, 8): table}
+    model = BoltzmannMachine(
+        np.r_[rng.normal(0, 0.4, 8), 0], couplings, alphabet=[(0, 1)] * 8 + [Nominal("a", "b")], given=[8]
+    )
+    X = sample(model, 2000, random_state=[seed, 7], given=group[:, None])
+    return pd.DataFrame({f"x{i}": X[:, i].astype(int) for i in range(8)} | {"group": group})
+
+
+@pytest.mark.slow
+def test_planted_differences_are_found_and_few_others():
+    true, found, false = {(0, 1, 8), (2, 3, 8), (5, 7, 8)}, 0, []
+    for seed in range(100, 120):
+        est = HBM(order=3, given=["group"], fdr=0.05).fit(group_difference(seed, planted=True))
+        passing = est.tests_.passing(0.05)
+        kept = {mu for mu, ok in zip(est.tests_.terms.tuples, passing) if ok and len(mu) == 3}
+        found += len(kept & true)
+        false.append(len(kept - true) / max(len(kept), 1))
+    assert found >= 45  # of 60
+    assert np.mean(false) <= 0.05 + 2 * np.std(false) / np.sqrt(len(false))
+
+
+@pytest.mark.slow
+def test_groups_that_do_not_differ_show_no_difference():
+    some, p = 0, []
+    for seed in range(200, 220):
+        tests = HBM(order=3, given=["group"]).fit(group_difference(seed, planted=False)).tests_
+        some += any(ok and len(mu) == 3 for mu, ok in zip(tests.terms.tuples, tests.passing(0.05)))
+        with_group = np.array([len(mu) == 3 and 8 in mu for mu in tests.terms.tuples])
+        p.append(tests.p_values[with_group])
+    assert some <= 4  # 1 expected at level .05
+    share = np.mean(np.concatenate(p) < 0.05)
+    assert 0.02 < share < 0.085
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("refine", ["likelihood", "pseudolikelihood"])
+def test_effects_of_a_real_covariate_are_estimated_within_their_errors(refine):
+    truth = BoltzmannMachine(
+        [-0.3, 0.2, 0.0, -0.5, 0.0],
+        {(0, 1): 0.5, (1, 2): -0.5, (0, 4): 0.4, (3, 4): -0.3, (0, 1, 4): 0.4, (2, 3, 4): 0.0, (2, 3): 0.3},
+        alphabet=[(0, 1)] * 4 + ["real"],
+        given=[4],
+    )
+    z, inside = [], []
+    for seed in range(300, 325):
+        Z = np.random.default_rng(seed).normal(size=(400 if refine == "likelihood" else 1500, 1))
+        X = sample(truth, len(Z), random_state=seed, given=Z)
+        est = HBM(order=3, interactions=truth.interactions, given=[4], alpha=0.0, refine=refine).fit(X)
+        assert est.result_.method == refine
+        z.append((est.weights_ - truth.weights) / est.standard_errors_)
+        low, high = est.confidence_intervals().T
+        inside.append((low <= truth.weights) & (truth.weights <= high))
+    z = np.array(z)
+    assert np.abs(z.mean(axis=0)).max() < 0.75  # the mean of 25 has an error of 0.2
+    assert 0.8 < z.std() < 1.2
+    assert 0.9 < np.mean(inside) < 0.99
+
+
+@pytest.mark.slow
+def test_lagged_rows_are_not_said_to_depend_on_each_other():
+    spins, _ = kinetic_ising(10, 4000, 9)
+    found = datasets.lagged(spins)
+    est = HBM(order=2, given=found.given).fit(found.data)
+    check = next(c for c in est.trust_.checks if c.name == "dependence of rows")
+    assert check.verdict == "good"

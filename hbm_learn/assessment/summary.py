@@ -159,11 +159,14 @@ def head(est: Any) -> list[tuple[str, str]]:
     """Name and value of what concerns the whole of a fit."""
     space, terms = est.model_.space, est.result_.terms
     counts = ", ".join(f"{int((terms.order == k).sum()):,} of order {k}" for k in terms.keys.orders)
-    sampled = est.result_.method == "likelihood" and not space.enumerable(MAX_STATES)
+    sampled = est.result_.method == "likelihood" and not space.modelled.enumerable(MAX_STATES)
+    names = getattr(est, "feature_names_in_", [f"x{i}" for i in range(space.n_features)])
+    given = [("Given", ", ".join(str(names[i]) for i in np.flatnonzero(space.given)))] if space.has_given else []
     evidence = ", ".join(f"order {k} {x:+,.1f}" for k, x in est.evidence_.items() if k > 1)
     found = [
         ("Rows", f"{est.moments_.n_samples:,.0f}"),
         ("Variables", f"{space.n_features:,}"),
+        *given,
         ("Interactions", counts or "none"),
         ("Order", chosen_order(est).removeprefix("Order ")),
         ("Method", est.result_.method + ", by Monte Carlo" * sampled),

@@ -12,7 +12,8 @@ import numpy as np
 
 from hbm_learn import conditionals, inference, sampling
 from hbm_learn.assessment import summary
-from hbm_learn.cli.files import categorical_features, check_outputs, known_columns, load, read_grouped
+from hbm_learn.cli import values
+from hbm_learn.cli.files import categorical_features, check_outputs, given_columns, known_columns, load, read_grouped
 from hbm_learn.cli.terminal import more_rows, print_table, progress, write_utf8
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import complete_rows
@@ -61,9 +62,10 @@ def _estimator(args: Namespace, X: Any) -> HBM:
         order=args.order,
         interactions=None if some is None else [tuple(known_columns(mu, X)) for mu in some],
         alphabet=args.alphabet,
-        categorical_features=categorical_features(args.categorical, X),
+        categorical_features=categorical_features(args, X),
         powers=args.powers,
         site=args.site,
+        given=given_columns(args, X),
         refine=args.refine,
         alpha=args.alpha,
         l1_ratio=args.l1_ratio,
@@ -136,14 +138,14 @@ def sample(args: Namespace) -> None:
     model, names = load(args.model)
     if args.output and not model.space.is_numeric:
         tables.require_frame_format(args.output)
-    method = args.method
+    method, given = args.method, values.of_given(args.given, model.space, names)
     if method == "auto":
-        listed = model.space.is_real or model.space.enumerable(sampling.MAX_AUTO_STATES)
+        listed = model.space.is_real or model.space.modelled.enumerable(sampling.MAX_AUTO_STATES)
         method = "exact" if listed else "gibbs"
     options = {} if method == "exact" else {"n_jobs": args.jobs}
     with progress(1) as step:
         step("sampling")
-        X = sampling.sample(model, args.number, method=method, random_state=args.seed, **options)
+        X = sampling.sample(model, args.number, method=method, random_state=args.seed, given=given, **options)
     if not args.output:
         write_utf8()  # as files are read
         tables.as_frame(X, names).to_csv(sys.stdout, index=False)
@@ -164,8 +166,9 @@ def score(args: Namespace) -> None:
         blocks = [codes for codes, _ in Samples.check(X, space=model.space).blocks()]
         scores = np.concatenate([conditionals.log_conditionals(model, codes).sum(axis=1) for codes in blocks])
         if args.log_likelihood:
-            energies = np.concatenate([model.energy_of_codes(codes) for codes in blocks])
-            likelihood = -energies.mean() - log_partition.log_partition(model, "auto", args.seed)
+            codes = np.concatenate(blocks)
+            log_z = log_partition.log_partitions(model, codes, "auto", args.seed)[0]
+            likelihood = -model.energy_of_codes(codes).mean() - log_z
     if dropped:
         print(f"{words.counted(dropped, 'row')} with a missing value left out.", file=sys.stderr)
     print(f"rows                        {len(scores)}")
@@ -201,6 +204,10 @@ def infer(args: Namespace) -> None:
     check_outputs([args.output], [args.model])
     model, names = load(args.model)
     options = {"random_state": args.seed, "n_jobs": args.jobs} if args.method == "gibbs" else {}
+    given = values.of_given(args.given, model.space, names)
+    if given is not None:
+        names = [name for name, g in zip(names or default_names(model.n_features), model.space.given) if not g]
+        model = model.condition(given)
     with progress(1) as step:
         step("inferring")
         result = inference.infer(model, args.method, **options)

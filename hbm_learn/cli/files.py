@@ -59,8 +59,14 @@ def known_columns(members: Sequence[str], X: Any) -> list[str | int]:
     return [int(member) if member.isdigit() and member not in names else member for member in members]
 
 
-def categorical_features(chosen: Any, X: Any) -> Any:
+def given_columns(args: Namespace, X: Any) -> list[str | int] | None:
+    """What --given means for a table."""
+    return None if args.given is None else known_columns(args.given, X)
+
+
+def categorical_features(args: Namespace, X: Any) -> Any:
     """What --categorical means for a table: the columns named there, and those of text, which can be nothing else."""
+    chosen = args.categorical
     if not isinstance(chosen, list):
         return chosen
     named = known_columns(chosen, X)
@@ -71,4 +77,5 @@ def categorical_features(chosen: Any, X: Any) -> Any:
     text = [
         name for name, dtype in X.dtypes.items() if not (is_numeric_dtype(dtype) or getattr(dtype, "ordered", False))
     ]
-    return [*named, *(name for name in text if name not in named)]
+    known = [*named, *(given_columns(args, X) or [])]
+    return [*named, *(name for name in text if name not in known)]

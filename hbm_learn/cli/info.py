@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.cli.commands import size
-from hbm_learn.cli.files import categorical_features, load, read_table
+from hbm_learn.cli.files import categorical_features, given_columns, load, read_table
 from hbm_learn.cli.terminal import more_rows, print_table
 from hbm_learn.considered import check_order
 from hbm_learn.data.samples import Samples
-from hbm_learn.inversion import choose_refinement
+from hbm_learn.inversion import choose_refinement, lists_patterns
 from hbm_learn.io import models, tables
 from hbm_learn.io.archives import Archive
 from hbm_learn.names import default_names, interaction_name, short_names, shorten
 from hbm_learn.report import words
 from hbm_learn.report.columns import ColumnFacts, column_facts
-from hbm_learn.space import Space
 
 
 def info(args: Namespace) -> None:
@@ -56,11 +55,12 @@ def _info_model(args: Namespace) -> None:
         numbers = [words.signed(weights[r]) if df[r] == 1 else f"{weights[r]:.3f}" for r in largest]
         rows = [[interaction_name(model.terms.members(r), labels), x] for r, x in zip(largest, numbers)]
         print_table(["interaction", "weight"], rows)
-    if model.space.alphabet is None:
+    if model.space.alphabet is None or model.space.has_given:
         print()
         shown = range(min(max(args.top, 0), model.n_features))
         alphabets = model.space.alphabets
-        rows = [[labels[i], words.kind(alphabets[i]), shorten(words.values(alphabets[i]), 60)] for i in shown]
+        kinds = [words.kind(a) + ", given" * bool(g) for a, g in zip(alphabets, model.space.given)]
+        rows = [[labels[i], kinds[i], shorten(words.values(alphabets[i]), 60)] for i in shown]
         print_table(["variable", "kind", "values"], rows, left=3)
         more_rows(model.n_features - len(shown))
 
@@ -70,7 +70,7 @@ def _info_model(args: Namespace) -> None:
 
 def _info_data(args: Namespace) -> None:
     X = read_table(args)
-    columns = column_facts(X, categorical_features(args.categorical, X))
+    columns = column_facts(X, categorical_features(args, X), given_columns(args, X))
     print(f"{args.data}: {size(X)}.")
     for sentence in _plan(args, X, columns):
         print(sentence)
@@ -80,7 +80,7 @@ def _info_data(args: Namespace) -> None:
     rows = [
         [
             names[i],
-            "nominal" if c.nominal else "numeric",
+            c.kind,
             shorten(c.describe(), 72),
             *[words.percent(c.n_missing / X.shape[0]) if c.n_missing else ""] * gaps,
             *[c.note] * noted,
@@ -108,20 +108,25 @@ def _plan(args: Namespace, X: Any, columns: Sequence[ColumnFacts]) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the table of columns says it
             rest = tables.choose_columns(X, None, [name for name, c in zip(names, columns) if not c.fits])
-            nominal = [k for k, c in enumerate(taken) if c.nominal]
-            samples = Samples.check(rest, categorical_features=nominal, allow_nan=True)
+            labels = [k for k, c in enumerate(taken) if c.nominal and not c.given]
+            given = [k for k, c in enumerate(taken) if c.given]
+            samples = Samples.check(rest, categorical_features=labels, given=given or None, allow_nan=True)
         order = check_order("auto", None, samples.space, samples.feature_names)
     except ValueError as error:
         return [*sentences, f"fit would stop: {error}"]
     if samples.n_incomplete:
         gaps = words.counted(samples.n_incomplete, "row")
         sentences.append(f"{gaps} with a missing value: a fit uses what is there of them.")
-    number = sum(comb(samples.n_features, k) for k in range(2, order + 1))
+    n, alone = samples.n_features, int(samples.space.given.sum())  # what is given has none among itself
+    number = sum(comb(n, k) - comb(alone, k) for k in range(2, order + 1))
     lower = f" Without --fdr it returns to order {order - 1} where the evidence does not prefer {order}."
-    sentence = f"{takes} order {order}: {number:,} interactions, fitted by {_method(samples.space)}."
+    sentence = f"{takes} order {order}: {number:,} interactions, fitted by {_method(samples)}."
     return [*sentences, sentence + (lower if order > 2 else "")]
 
 
-def _method(space: Space) -> str:
+def _method(samples: Samples) -> str:
     """What refine="auto" takes."""
-    return words.METHODS[choose_refinement("auto", space, n_interactions=1) or "closed-form"]
+    chosen = choose_refinement("auto", samples.space, n_interactions=1)
+    if chosen == "likelihood" and samples.space.has_given and not lists_patterns(samples, samples.n_features**2):
+        chosen = "pseudolikelihood"
+    return words.METHODS[chosen or "closed-form"]

@@ -213,6 +213,7 @@ def _add_sample(subparsers: Any) -> None:
         default="auto",
         help="auto (the default) is exact up to 2**20 states and Gibbs sampling beyond; tempering is for rugged models",
     )
+    _add_given_values(parser)
     _add_common(parser)
 
 
@@ -239,6 +240,7 @@ def _add_infer(subparsers: Any) -> None:
         default="dc",
         help="dc (the default): mean field with diagonal consistency; exact: up to 2**24 states; gibbs: by sampling",
     )
+    _add_given_values(parser)
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="write m, v and the covariances chi")
     parser.add_argument("--top", type=int, default=20, metavar="N", help="variables to print (default 20)")
     _add_common(parser)
@@ -265,12 +267,28 @@ def _add_reading(parser: Any) -> None:
         metavar="NAMES",
         help='columns of labels beside those of text: a,b,c; "auto" (the default): text and categories alone; "none"',
     )
+    parser.add_argument(
+        "--given",
+        type=values.name_list,
+        metavar="NAMES",
+        help="columns that act on the others but are not modelled (groups, covariates, lags): a,b; they may be real"
+        " numbers",
+    )
     _add_na(parser)
 
 
 def _add_na(parser: Any) -> None:
     parser.add_argument(
         "--na", type=values.name_list, metavar="VALUES", help="values that stand for missing, such as -9,unknown"
+    )
+
+
+def _add_given_values(parser: Any) -> None:
+    parser.add_argument(
+        "--given",
+        type=values.name_list,
+        metavar="VALUES",
+        help="values of the given variables of the model, in their order: patient,40",
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from hbm_learn.space import Interval
+import numpy as np
+
+from hbm_learn.space import Interval, Space
 
 
 def expects(what: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
@@ -35,6 +37,28 @@ def order(text: str) -> int | str:
 
 def categorical(text: str) -> str | list[str] | None:
     return {"auto": "from_dtype", "none": None}[text] if text in ("auto", "none") else name_list(text)
+
+
+def of_given(texts: list[str] | None, space: Space, names: Sequence[str] | None) -> list[Any] | None:
+    """The values of the given variables of a model, from those of --given; ValueError where some are missing."""
+    where = [int(i) for i in np.flatnonzero(space.given)]
+    labels = [str(i) if names is None else names[i] for i in where]
+    if len(texts or []) != len(where):
+        wanted = f"one value for each of {', '.join(labels)}" if where else "no --given, as no variable of the model is"
+        raise ValueError(f"--given has {len(texts or [])} values: give {wanted}.")
+    found: list[Any] = []
+    for i, text in zip(where, texts or []):
+        values = space.alphabets[i].values
+        known = [] if values is None else [v for v in values.tolist() if str(v) == text]
+        found.append(known[0] if known else _number(text))
+    return found or None
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def refine(text: str) -> str | None:

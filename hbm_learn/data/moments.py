@@ -253,7 +253,13 @@ class Moments:
     @cached_property
     def standard(self) -> Moments:
         """The same data in their standard gauge: functions orthonormal under the frequencies."""
-        return self.in_space(self.space.standard(self.frequencies))
+        space = self.space.standard(self.frequencies)
+        if space.lines:  # whose anchors may be those of other rows
+            functions, spread = list(space.functions), np.sqrt(np.diag(self.covariance))
+            for i, c in zip(space.lines, space.column_ptr[list(space.lines)]):
+                functions[i] = (self.space.functions[i] - self.mean[c]) / spread[c]
+            space = space.with_functions(functions)
+        return self.in_space(space)
 
     # ------------------------------------------------------------------ reading
 

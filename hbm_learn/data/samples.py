@@ -103,7 +103,10 @@ class Samples:
 
         def labels(names: list[str] | None, n: int) -> list[bool | None]:
             refuse_both(given, categorical_features, names, n)
-            return labelled(known(names, n), categorical_features if space is None else "from_dtype", names)
+            specs = known(names, n)
+            flags = labelled(specs, categorical_features if space is None else "from_dtype", names)
+            free = given_mask(given, names, n) & np.array([spec is None for spec in specs])
+            return [None if by_type else flag for flag, by_type in zip(flags, free)]
 
         table = read_table(X, first_row, labels)
         names, n = table.names, table.shape[1]

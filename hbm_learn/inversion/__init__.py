@@ -34,7 +34,7 @@ from hbm_learn.terms import all_terms, columns_of, is_closed
 if TYPE_CHECKING:
     from hbm_learn.data.samples import Samples
 
-__all__ = ["METHODS", "Fit", "InversionResult", "choose_refinement", "fit", "invert"]
+__all__ = ["METHODS", "Fit", "InversionResult", "choose_refinement", "fit", "invert", "lists_patterns"]
 
 _NO_MIXTURE = (
     "no mixture of scales could be learnt, as the likelihood is far from quadratic between here and there: one "
@@ -216,12 +216,10 @@ def fit(
     start = diagonal.invert(moments, columns, alpha, site)
     name = choose_refinement(refine, moments.space, len(columns), samples is not None)
     space, notes = moments.space, start.notes
-    if (
-        name == "likelihood"
-        and space.has_given
-        and not (moments.is_complete and _affordable(samples, len(columns), refine == "likelihood"))
-    ):
-        name, notes = "pseudolikelihood", [*notes, *([_MANY_PATTERNS] if refine == "likelihood" else [])]
+    if name == "likelihood" and space.has_given:
+        asked = refine == "likelihood"
+        if not (moments.is_complete and lists_patterns(samples, len(columns), asked)):
+            name, notes = "pseudolikelihood", [*notes, *([_MANY_PATTERNS] if asked else [])]
     if name is None:
         return start
     parameters = Parameters(_working_space(moments, columns, alpha), columns, site, moments.frequencies)
@@ -306,8 +304,17 @@ def _working_space(moments: Moments, columns: Interactions, alpha: Any) -> Space
     return moments.space.standard(moments.frequencies, centred=False)
 
 
-def _affordable(samples: Samples | None, n_columns: int, asked: bool) -> bool:
-    """Whether the states of a model can be listed for every pattern of its given columns."""
+def lists_patterns(samples: Samples | None, n_columns: int, asked: bool = False) -> bool:
+    """Whether the states of a model can be listed for every pattern of its given columns.
+
+    Parameters
+    ----------
+    samples : Samples
+    n_columns : int
+        Number of sets of columns that would be fitted.
+    asked : bool
+        Whether the user asked for the likelihood, which may then take longer.
+    """
     assert samples is not None
     states = samples.space.modelled.n_states()
     each = max(states + _PATTERN_COST, n_columns**2 / 4)

@@ -18,6 +18,8 @@ from hbm_learn.terms import all_terms
 MAX_POINTS = 2000
 # Samples of the fitted model, where they are independent and cheap, and where they come from chains.
 EXACT_DRAWS, CHAIN_DRAWS = 100_000, 20_000
+# Sweeps of a chain for each row where columns are given.
+GIVEN_SWEEPS = 200
 EXACT_STATES = 2**20
 _BLOCK = 2**13
 _SYMBOLS = {1: "means $\\langle x_i \\rangle$", 2: "covariances", 3: "third cumulants"}
@@ -71,7 +73,14 @@ class MomentsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, n_samples: int | None = None, random_state: Any = 0, ax: Any = None, **options: Any
+        cls,
+        estimator: Any,
+        *,
+        n_samples: int | None = None,
+        given: Any = None,
+        random_state: Any = 0,
+        ax: Any = None,
+        **options: Any,
     ) -> MomentsDisplay:
         """Compare the moments that a fitted HBM saw with those of samples of its model.
 
@@ -84,6 +93,8 @@ class MomentsDisplay:
             Fitted.
         n_samples : int or None
             Samples of the model; enough by default.
+        given : (rows, g) table or None
+            The values of the given columns in the data, where there are some: the model is sampled given them.
         random_state : int, Generator or None
             Seed of the samples.
         ax : matplotlib Axes, one for each order, or None
@@ -95,6 +106,9 @@ class MomentsDisplay:
         space = estimator.model_.space
         exact = space.is_real or space.enumerable(EXACT_STATES)
         n_samples = n_samples or (EXACT_DRAWS if exact else CHAIN_DRAWS)
+        if space.has_given:
+            X = _given_rows(estimator, given, n_samples, random_state)
+            return cls.from_predictions(estimator.moments_, X, random_state=random_state, ax=ax, **options)
         X = sample(estimator.model_, n_samples, method="exact" if exact else "gibbs", random_state=random_state)
         return cls.from_predictions(estimator.moments_, X, random_state=random_state, ax=ax, **options)
 
@@ -181,14 +195,24 @@ class MomentsDisplay:
         _style.clean(ax)
 
 
+def _given_rows(estimator: Any, given: Any, n_samples: int, random_state: Any) -> Any:
+    """Samples of the model given rows of the data, as many times each as the others."""
+    if given is None:
+        raise ValueError("some columns are given: give their values in the data, given=X[…].")
+    table = np.asarray(given, dtype=object)
+    rows = np.random.default_rng(random_state).permutation(len(table))
+    Z = table[np.resize(rows, n_samples)]
+    return sample(estimator.model_, n_samples, method="gibbs", random_state=random_state, given=Z, burn_in=GIVEN_SWEEPS)
+
+
 def _choose(space: Space, k: int, rng: np.random.Generator) -> np.ndarray:
-    """(p, k) sorted rows: all sets of k columns of different variables, or a random choice of them."""
+    """(p, k) sorted rows: all sets of k columns of different variables, not all given, or a random choice of them."""
     N = space.n_columns
     if k == 1:
-        return np.arange(N)[:, None]
+        return np.flatnonzero(~space.given[space.site])[:, None]
     if N**k > 10**7:
         drawn = np.sort(rng.integers(N, size=(8 * MAX_POINTS, k)), axis=1)
-        apart = (np.diff(space.site[drawn], axis=1) > 0).all(axis=1)
+        apart = (np.diff(space.site[drawn], axis=1) > 0).all(axis=1) & ~space.given[space.site[drawn]].all(axis=1)
         rows = np.unique(drawn[apart], axis=0)
     else:
         rows = all_terms(k, space).block(k)
@@ -228,9 +252,11 @@ def _site_means(moments: Moments, codes: np.ndarray) -> tuple[np.ndarray, np.nda
     """Observed, predicted and variance of (x − lowest)/(highest − lowest) for numbers, of indicators for labels."""
     parts = []
     for i, (alphabet, p) in enumerate(zip(moments.space.alphabets, moments.frequencies)):
+        if moments.space.given[i]:
+            continue
         low, high = alphabet.bounds
         f = np.eye(alphabet.size) if alphabet.is_nominal else ((alphabet.nodes - low) / (high - low))[:, None]
-        predicted = np.bincount(codes[:, i], minlength=alphabet.size) / len(codes)
+        predicted = np.bincount(codes[:, i].astype(np.uint8, copy=False), minlength=alphabet.size) / len(codes)
         mean = predicted @ f
         parts.append((p @ f, mean, predicted @ f**2 - mean**2))
     observed, fitted, variance = (np.concatenate(column) for column in zip(*parts))

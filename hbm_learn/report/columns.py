@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from hbm_learn.data.coding import FLOAT, as_labels, is_missing
+from hbm_learn.data.given import given_mask
 from hbm_learn.data.reading import Table, read_table
 from hbm_learn.data.tables import as_array, as_frame
 from hbm_learn.data.values import MAX_AUTO_VALUES, missing_codes
@@ -40,6 +41,8 @@ class ColumnFacts:
         What looks wrong, with a remedy, or "".
     fits : bool
         Whether a fit would take it.
+    given : bool
+        Whether it is not to be modelled.
     """
 
     name: str
@@ -49,6 +52,12 @@ class ColumnFacts:
     n_missing: int
     note: str = ""
     fits: bool = True
+    given: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Numeric or nominal, and whether it is given."""
+        return ("nominal" if self.nominal else "numeric") + ", given" * self.given
 
     @property
     def is_long(self) -> bool:
@@ -65,8 +74,8 @@ class ColumnFacts:
         return ", ".join([*shown, *([f"… {left:,} more"] if left else [])])
 
 
-def column_facts(X: Any, categorical_features: Any = "from_dtype") -> list[ColumnFacts]:
-    """What each column of a table is; ``categorical_features`` as in HBM."""
+def column_facts(X: Any, categorical_features: Any = "from_dtype", given: Any = None) -> list[ColumnFacts]:
+    """What each column of a table is; ``categorical_features`` and ``given`` as in HBM."""
 
     def labelled(names: list[str] | None, n: int) -> Sequence[bool | None]:
         return as_labels(categorical_features, names, n, [False] * n)
@@ -75,7 +84,7 @@ def column_facts(X: Any, categorical_features: Any = "from_dtype") -> list[Colum
     n = table.shape[1]
     names, flags = table.names or default_names(n), labelled(table.names, n)
     seen, missing = _values(table)
-    ordered = ordered_categories(X)
+    ordered, not_modelled = ordered_categories(X), given_mask(given, table.names, n)
     out = []
     for j in range(n):
         numbers, counts = seen[j]
@@ -84,7 +93,9 @@ def column_facts(X: Any, categorical_features: Any = "from_dtype") -> list[Colum
         ranks = ordered.get(j)
         fits, note = _judge(table, j, values, counts, nominal)
         shown = values if nominal or ranks is None else [ranks[k] for k in values]
-        out.append(ColumnFacts(names[j], nominal, shown, counts, int(missing[j]), note, fits))
+        if not_modelled[j] and missing[j]:
+            fits, note = False, "given, with missing cells: fill them in, or drop these rows"
+        out.append(ColumnFacts(names[j], nominal, shown, counts, int(missing[j]), note, fits, bool(not_modelled[j])))
     return _compared(out)
 
 
@@ -125,13 +136,13 @@ def _judge(table: Table, j: int, values: list[Any], counts: np.ndarray, nominal:
 
 def _compared(columns: list[ColumnFacts]) -> list[ColumnFacts]:
     """Columns with many numbers do not fit beside others with few."""
-    taken = [c for c in columns if c.fits]
+    taken = [c for c in columns if c.fits and not c.given]
     if all(c.is_long for c in taken):
         return columns
-    note = f"more than {MAX_AUTO_VALUES} values: bin it, or leave it out with --drop"
+    note = f"more than {MAX_AUTO_VALUES} values: bin it, name it in --given, or leave it out with --drop"
     return [
         ColumnFacts(c.name, c.nominal, c.values, c.counts, c.n_missing, c.note or note, False)
-        if c.fits and c.is_long
+        if c.fits and c.is_long and not c.given
         else c
         for c in columns
     ]

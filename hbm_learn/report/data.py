@@ -18,7 +18,7 @@ from hbm_learn.report.columns import missing_cells, ordered_categories
 MAX_VARIABLES = 500
 MAX_BARS = 16
 # What the summary says of the whole fit, and the report as well.
-_FROM_SUMMARY = ("Order", "Prior", "Evidence")
+_FROM_SUMMARY = ("Given", "Order", "Prior", "Evidence")
 
 
 def data(est: HBM, X: Any, source: str | None) -> str:
@@ -42,7 +42,7 @@ def data(est: HBM, X: Any, source: str | None) -> str:
 
 def _variables(est: HBM, X: Any, names: list[str]) -> str:
     missing, ordered = missing_cells(X), ordered_categories(X)
-    mixed = not est.model_.space.is_numeric
+    mixed = not est.model_.space.is_numeric or est.model_.space.has_given
 
     def gaps(i: int) -> str:
         share = 0.0 if missing is None else missing[i] / np.shape(X)[0]
@@ -51,7 +51,7 @@ def _variables(est: HBM, X: Any, names: list[str]) -> str:
     shown = range(min(len(names), MAX_VARIABLES))
     rows = "".join(
         f'<tr><th scope="row">{escape(names[i])}{gaps(i)}{_bars(est, i, ordered.get(i))}</th>'
-        + (f'<td class="wide">{words.kind(est.model_.space.alphabets[i])}</td>' if mixed else "")
+        + (f'<td class="wide">{_kind(est, i)}</td>' if mixed else "")
         + "".join(f'<td class="n {width}">{cell}</td>' for cell, width in zip(_numbers(est, i), ("", "wide", "")))
         + "</tr>"
         for i in shown
@@ -77,8 +77,14 @@ def _numbers(est: HBM, i: int) -> tuple[str, str, str]:
         return "", "", ""
     c = space.column_ptr[i]  # x itself is the first function of a number
     deviation = float(np.sqrt(max(moments.covariance[c, c], 0.0)))
-    field = f"{words.signed(est.h_[i])} ± {est.h_standard_errors_[i]:.3f}"
+    field = "" if space.given[i] else f"{words.signed(est.h_[i])} ± {est.h_standard_errors_[i]:.3f}"
     return words.signed(moments.mean[c]), f"{deviation:.3f}", field
+
+
+def _kind(est: HBM, i: int) -> str:
+    """Numeric or nominal, and whether it is given."""
+    space = est.model_.space
+    return words.kind(space.alphabets[i]) + ", given" * bool(space.given[i])
 
 
 def _has_bars(est: HBM, i: int) -> bool:

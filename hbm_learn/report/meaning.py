@@ -53,11 +53,12 @@ def _odds(est: HBM) -> list[str]:
     """The odds ratio of the surest pair of two-valued variables, others at their means:  exp(J̃ Δ_i Δ_j/(s_i s_j))."""
     space, keys, names = est.model_.space, est.result_.terms.keys, feature_names(est)
     pairs = space.site[keys.block(2)]
-    z = np.where((space.sizes[pairs] == 2).all(axis=1), np.abs(est.tests_.z[keys.slice(2)]), -1.0)
+    two = np.array([a.is_binary for a in space.alphabets])
+    z = np.where(two[pairs].all(axis=1), np.abs(est.tests_.z[keys.slice(2)]), -1.0)
     if z.max(initial=-1.0) < 0:
         return []
     r = int(np.argmax(z))
-    i, j = mu = pairs[r].tolist()
+    i, j = mu = sorted(pairs[r].tolist(), key=lambda k: not space.given[k])  # what is given acts on the other
     effect = est.effects_[keys.slice(2)][r]
     columns = space.column_ptr[[i, j]]
     deviation = np.sqrt(np.diag(est.moments_.covariance)[columns])

@@ -21,6 +21,7 @@ import hbm_learn
 from hbm_learn import plots
 from hbm_learn._validation import check_share
 from hbm_learn.assessment import counts
+from hbm_learn.data.samples import Samples
 from hbm_learn.estimator import HBM
 from hbm_learn.fitted import require_fitted
 from hbm_learn.io.replacing import replacing
@@ -29,6 +30,7 @@ from hbm_learn.report.columns import missing_cells
 from hbm_learn.report.data import data
 from hbm_learn.report.meaning import meaning
 from hbm_learn.report.trust import trust
+from hbm_learn.space import Space
 
 CITATION = (
     "C. Takahashi, M. Yasuda and K. Tanaka, “Adaptive Thouless–Anderson–Palmer equation for higher-order Markov random "
@@ -87,7 +89,7 @@ def html(
     require_fitted(estimator, X)
     check_share("level", level, "a probability between 0 and 1, such as 0.95")
     progress("comparing moments")
-    moments = plots.MomentsDisplay.from_estimator(estimator)
+    moments = plots.MomentsDisplay.from_estimator(estimator, given=given_values(estimator.model_.space, X))
     progress("drawing")
     figures = _figures(estimator, moments)
     together = _together(estimator, X)
@@ -144,6 +146,15 @@ def _again(est: HBM, source: str | None, command: str | None, groups: str | None
 
 
 # ---------------------------------------------------------------------- pictures
+
+
+def given_values(space: Space, X: Any) -> np.ndarray | None:
+    """(rows, g) values of the given columns of a table; None where there are none."""
+    if not space.has_given:
+        return None
+    samples = Samples.check(X, space=space, allow_nan=True)
+    codes = np.concatenate([block[:, space.given] for block, _ in samples.blocks()])
+    return space.subset(np.flatnonzero(space.given)).decode(codes)
 
 
 def _figures(est: HBM, moments: plots.MomentsDisplay) -> str:

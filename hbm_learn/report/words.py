@@ -162,11 +162,16 @@ def values(alphabet: Alphabet, most: int = 8) -> str:
 
 def all_values(space: Space) -> str:
     """The values of all variables, in words: listed if all have the same, else counted."""
-    if space.alphabet is not None:
-        return values(space.alphabet)
+    modelled, given = ([a for a, g in zip(space.alphabets, space.given) if g == flag] for flag in (False, True))
+    return _in_words(modelled) + (f"; given: {_in_words(given)}" if given else "")
+
+
+def _in_words(alphabets: Sequence[Alphabet]) -> str:
+    if all(a == alphabets[0] for a in alphabets):
+        return values(alphabets[0])
     parts = []
     for nominal, word, noun in ((False, "numeric", "value"), (True, "nominal", "label")):
-        mine = [a for a in space.alphabets if a.is_nominal == nominal]
+        mine = [a for a in alphabets if a.is_nominal == nominal]
         sizes = [a.size for a in mine if a.is_finite]
         if mine:
             listed = f" with {sizes_(sizes)} {noun}s" if len(sizes) == len(mine) else ""
@@ -196,7 +201,7 @@ def explained(est: HBM, blocks: bool) -> list[str]:
 
 def method(est: HBM) -> str:
     """How it was fitted."""
-    if est.result_.method == "likelihood" and not est.model_.space.enumerable(MAX_STATES):
+    if est.result_.method == "likelihood" and not est.model_.space.modelled.enumerable(MAX_STATES):
         return "Monte Carlo likelihood"
     return METHODS.get(est.result_.method, est.result_.method)
 

@@ -1,0 +1,120 @@
+"""Given columns: a kinetic Ising model beside node-wise logistic regressions, and groups beside fits of each group.
+
+    python benchmarks/bench_given.py [--spins 30] [--times 3000 10000] [--sets 3] [--repeats 3]
+
+Kinetic: P(s_i(t + 1)) ∝ exp(s_i(t + 1) Σ_j J_ij s_j(t)), three in ten of the J_ij drawn from N(0, 1/n), the others
+zero. ``HBM`` with the lagged columns given, without a prior and with a learnt one, and scikit-learn's
+LogisticRegression for each spin without a penalty (lbfgs). Errors are root mean squares of J in units of 1/√n; times
+are the shortest of ``repeats``, the last two columns theirs over ours, without a prior and with a learnt one.
+
+Groups: n items in two groups, every interaction with the group: one exact fit beside two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from hbm_learn import HBM, BoltzmannMachine, datasets, sample
+
+
+def kinetic_ising(n: int, T: int, seed: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(T, n) spins and J (n, n)."""
+    rng = np.random.default_rng(seed)
+    J = rng.normal(size=(n, n)) / np.sqrt(n) * (rng.random((n, n)) < 0.3)
+    s = np.empty((T, n), dtype=int)
+    s[0] = rng.choice([-1, 1], n)
+    for t in range(1, T):
+        s[t] = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-2.0 * J @ s[t - 1])), 1, -1)
+    return s, J
+
+
+def by_hbm(spins: np.ndarray, alpha: Any) -> np.ndarray:
+    n = spins.shape[1]
+    lags = datasets.lagged(spins)
+    est = HBM(order=2, given=lags.given, interactions=lags.interactions, alpha=alpha, refine="pseudolikelihood")
+    est.fit(lags.data)
+    i, j = np.array(est.interactions_).T
+    out = np.zeros((n, n))
+    out[i, j - n] = est.weights_
+    return out
+
+
+def by_logistic(spins: np.ndarray) -> np.ndarray:
+    def one(i: int) -> np.ndarray:
+        return 0.5 * LogisticRegression(C=np.inf).fit(spins[:-1], spins[1:, i]).coef_[0]
+
+    return np.array([one(i) for i in range(spins.shape[1])])
+
+
+def timed(work: Callable[[], np.ndarray], repeats: int) -> tuple[np.ndarray, float]:
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = work()
+        seconds.append(time.perf_counter() - start)
+    return found, min(seconds)
+
+
+def kinetic(n: int, times: list[int], n_sets: int, repeats: int) -> None:
+    print("     T   error: logistic   alpha=0   learnt   seconds: logistic   alpha=0   learnt   ratio   ratio, learnt")
+    by_hbm(kinetic_ising(n, 300, 0)[0], "auto")  # compile
+    for T in times:
+        errors, seconds = np.zeros((n_sets, 3)), np.zeros((n_sets, 3))
+        for k in range(n_sets):
+            spins, J = kinetic_ising(n, T, [k, T])
+            works = (lambda: by_logistic(spins), lambda: by_hbm(spins, 0.0), lambda: by_hbm(spins, "auto"))  # noqa: B023
+            for w, work in enumerate(works):
+                found, seconds[k, w] = timed(work, repeats)
+                errors[k, w] = np.sqrt(np.mean((found - J) ** 2) * n)
+        e, s = np.sqrt((errors**2).mean(axis=0)), seconds.mean(axis=0)
+        row = f"{T:6d}{e[0]:18.4f}{e[1]:10.4f}{e[2]:9.4f}{s[0]:20.2f}{s[1]:10.2f}{s[2]:9.2f}"
+        print(f"{row}{s[0] / s[1]:8.1f}{s[0] / s[2]:16.1f}", flush=True)
+
+
+def groups(sizes: tuple[int, ...], M: int, repeats: int) -> None:
+    print("\n items   one fit (s)   two fits (s)   largest difference")
+    for n in sizes:
+        rng = np.random.default_rng(n)
+        parts = []
+        for g in (0, 1):
+            couplings = {(i, i + 1): 0.5 * rng.normal() for i in range(n - 1)}
+            model = BoltzmannMachine(0.3 * rng.normal(size=n), couplings)
+            parts.append(np.column_stack([sample(model, M, random_state=g), np.full(M, g)]))
+        X = np.concatenate(parts)
+        named = [(i, j) for i in range(n + 1) for j in range(i + 1, n + 1)]
+        named += [(i, j, n) for i in range(n) for j in range(i + 1, n)]
+
+        def one() -> np.ndarray:
+            est = HBM(order=3, interactions=named, given=[n], alpha=0.0, refine="likelihood").fit(X)  # noqa: B023
+            return np.concatenate([est.model_.condition([g]).weights for g in (0, 1)])
+
+        def two() -> np.ndarray:
+            fits = [HBM(order=2, alpha=0.0, refine="likelihood").fit(part[:, :-1]) for part in parts]  # noqa: B023
+            return np.concatenate([est.weights_ for est in fits])
+
+        (joint, a), (apart, b) = timed(one, repeats), timed(two, repeats)
+        print(f"{n:6d}{a:14.2f}{b:15.2f}{np.abs(joint - apart).max():21.1e}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--spins", type=int, default=30)
+    parser.add_argument("--times", type=int, nargs="+", default=[3000, 10_000])
+    parser.add_argument("--sets", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    kinetic(options.spins, options.times, options.sets, options.repeats)
+    groups((6, 10), 5000, options.repeats)
+
+
+if __name__ == "__main__":
+    main()
