@@ -75,24 +75,29 @@ def three_sites(
 
     ½ g_a g_b g_c T² is left out where a site has several functions.
     """
-    N = len(A)
-    pairs, squares = np.zeros((N, N)), np.zeros((N, N))
+    if space.is_scalar:
+        g = np.array([K[0, 0, 0] for K in skew])
+        pairs = g[:, None] * np.matmul(T, A[:, :, None])[:, :, 0]
+        squares = 0.5 * g[:, None] * np.einsum("caa->ac", X)
+        triplets = np.zeros_like(T)
+        three_site_triplets(A, T, g, triplets)
+    else:
+        pairs, squares = _pairs_by_sites(A, T, X, skew, space)
+        triplets = _by_pairs_of_sites(A, T, skew, space)
+    size = float(np.vdot(T, T)) / (6.0 if space.is_scalar else 1.0)  # blocks have all permutations
+    share = np.sqrt(float(np.vdot(triplets, triplets)) / size) if size else 0.0
+    return pairs + pairs.T + 0.5 * (squares + squares.T), triplets, share / HALF_THREE
+
+
+def _pairs_by_sites(
+    A: np.ndarray, T: np.ndarray, X: np.ndarray, skew: list[np.ndarray], space: Space
+) -> tuple[np.ndarray, np.ndarray]:
+    """Σ K_acd A_cj T_dbj and ½ Σ K_acd X_b,cd, each (N, N)."""
+    pairs, squares = np.zeros_like(A), np.zeros_like(A)
     for s, K in zip(site_slices(space), skew):
         pairs[s] = np.einsum("acd,cj,dbj->ab", K, A[s], T[s], optimize=True)
         squares[s] = 0.5 * np.einsum("acd,bcd->ab", K, X[:, s, s], optimize=True)
-    pairs = pairs + pairs.T + 0.5 * (squares + squares.T)
-    triplets = _scalar_triplets(A, T, skew) if space.is_scalar else _by_pairs_of_sites(A, T, skew, space)
-    size = float(np.vdot(T, T)) / (6.0 if space.is_scalar else 1.0)  # the other form has all permutations
-    share = np.sqrt(float(np.vdot(triplets, triplets)) / size) if size else 0.0
-    return pairs, triplets, share / HALF_THREE
-
-
-def _scalar_triplets(A: np.ndarray, T: np.ndarray, skew: list[np.ndarray]) -> np.ndarray:
-    """T_abc (Σ_{3 pairs} g_a g_b A_ab + ½ g_a g_b g_c T_abc)."""
-    g = np.array([K[0, 0, 0] for K in skew])
-    out = np.zeros_like(T)
-    three_site_triplets(A, T, g, out)
-    return out
+    return pairs, squares
 
 
 def _by_pairs_of_sites(A: np.ndarray, T: np.ndarray, skew: list[np.ndarray], space: Space) -> np.ndarray:
