@@ -33,15 +33,30 @@ def test_error_falls_as_the_square_of_the_strength(order, alphabet):
     errors = []
     for strength in strengths:
         truth = scaled(model, strength)
-        errors.append(error(diagonal.invert(exact_moments(truth, order), alpha=0.0).model, truth))
+        found = diagonal.invert(exact_moments(truth, order), alpha=0.0, corrections="none").model
+        errors.append(error(found, truth))
     exponent = np.polyfit(np.log(strengths), np.log(errors), 1)[0]
     assert 1.8 < exponent < 2.3
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("alphabet", ALPHABETS.values(), ids=ALPHABETS)
+def test_corrected_error_falls_as_the_cube_of_the_strength(order, alphabet):
+    """Of own weights, pairs and triplets: relative to the couplings, as the square."""
+    strengths = np.array([0.01, 0.02, 0.04])
+    model = random_model(5, order, alphabet, 1.0, seed=3)
+    errors = []
+    for strength in strengths:
+        truth = scaled(model, strength)
+        errors.append(error(diagonal.invert(exact_moments(truth, order), alpha=0.0).model, truth))
+    exponent = np.polyfit(np.log(strengths), np.log(errors), 1)[0]
+    assert 2.7 < exponent < 4.5
 
 
 def pair_errors(truth, order):
     """Norm of the error of the pair couplings without and with the corrections."""
     moments, pairs = exact_moments(truth, order), truth.columns.slice(2)
-    fits = [diagonal.invert(moments, alpha=0.0, corrections=corrections).model for corrections in (False, True)]
+    fits = [diagonal.invert(moments, alpha=0.0, corrections=level).model for level in ("none", "auto")]
     return [np.linalg.norm((found.weights - truth.weights)[pairs]) for found in fits]
 
 
@@ -70,7 +85,7 @@ def test_gaussian_is_recovered_exactly():
 @pytest.mark.parametrize("alphabet", [*ALPHABETS.values(), Interval(-1, 1)], ids=str)
 @pytest.mark.parametrize("narrowed", [False, True])
 def test_the_two_directions_are_inverses(alphabet, narrowed):
-    """dc of the fitted pairwise model returns the data's m, v and, with every pair, C."""
+    """dc of the pairwise model of the paper's equations returns the data's m, v and, with every pair, C."""
     rng = np.random.default_rng(5)
     n = 6
     if isinstance(alphabet, Interval):
@@ -79,7 +94,7 @@ def test_the_two_directions_are_inverses(alphabet, narrowed):
         X = sample(random_model(n, 2, alphabet, 0.6, seed=1), 500, method="exact", random_state=2)
     moments = Moments.from_samples(X, order=2, alphabet=alphabet)
     pairs = Interactions.from_tuples([(0, 1), (2, 3), (0, 4)], n) if narrowed else None
-    result = infer(diagonal.invert(moments, pairs, alpha=0.0).model, "dc", tol=1e-11)
+    result = infer(diagonal.invert(moments, pairs, alpha=0.0, corrections="none").model, "dc", tol=1e-11)
     np.testing.assert_allclose(result.m, moments.mean, atol=1e-8)
     np.testing.assert_allclose(result.v, moments.second, atol=1e-8)
     if not narrowed:

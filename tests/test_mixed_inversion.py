@@ -11,7 +11,7 @@ from scipy import optimize
 from hbm_learn import BoltzmannMachine, Moments, infer, invert
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.inversion.closed_form import diagonal
-from hbm_learn.inversion.closed_form.corrections import two_site_coupling
+from hbm_learn.inversion.closed_form.pairs import couplings_of_pairs
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.prior import Prior
 
@@ -112,7 +112,7 @@ def test_closed_form_error_falls_as_the_square_of_the_strength(name, order):
         truth = scaled(model, strength)
         moments = moments_of(truth, order)
         standard = moments.space.standard(moments.frequencies)
-        found = invert(moments, model.columns, alpha=0.0)
+        found = invert(moments, model.columns, alpha=0.0, corrections="none")
         true = truth.in_space(standard)
         place = true.columns.positions(found.model.columns)
         errors.append(np.abs(found.column_effects - true.column_weights[place]).max())
@@ -123,11 +123,12 @@ def test_closed_form_error_falls_as_the_square_of_the_strength(name, order):
 @pytest.mark.parametrize("narrowed", [False, True])
 @pytest.mark.parametrize("name", SPACES)
 def test_the_two_directions_are_inverses(name, narrowed):
-    """dc of the fitted pair model returns the frequencies of the data and, with every pair, the covariances."""
+    """dc of the pair model of the paper's equations returns the frequencies of the data and, with every pair, the
+    covariances."""
     model = random_mixed(SPACES[name], 2, 0.6, seed=7)
     moments = moments_of(model, 2, 2000)
     pairs = [(0, 1), (2, 3)] if narrowed else None
-    result = infer(invert(moments, pairs, alpha=0.0).model, "dc", tol=1e-11)
+    result = infer(invert(moments, pairs, alpha=0.0, corrections="none").model, "dc", tol=1e-11)
     assert result.converged, result.status
     for found, data in zip(result.probabilities, moments.frequencies):
         np.testing.assert_allclose(found, data, atol=1e-7)
@@ -147,7 +148,7 @@ def test_pair_corrections_lower_the_error(name):
         true = model.in_space(standard)
         plain, corrected = (
             np.linalg.norm(invert(moments, alpha=0.0, corrections=c).column_effects - true.column_weights)
-            for c in (False, True)
+            for c in ("none", "auto")
         )
         ratio.append(corrected / plain)
     assert np.mean(ratio) < 0.6
@@ -160,10 +161,15 @@ def test_two_site_couplings_are_exact():
         for i, j in ((0, 1), (1, 2)):
             model = random_mixed(spec._replace(alphabets=[spec.alphabets[i], spec.alphabets[j]]), 2, 0.8, seed=1)
             moments = moments_of(model, 2)
-            phi, psi = model.space.functions
+            phi, psi = (table - p @ table for table, p in zip(model.space.functions, moments.frequencies))
             r = phi.shape[1]
-            J = two_site_coupling(phi, psi, *moments.frequencies, moments.covariance[:r, r:])
-            np.testing.assert_allclose(J.ravel(), model.column_weights, rtol=0.02, atol=5e-3)
+            p, q = moments.frequencies
+            J, known = couplings_of_pairs(phi[None], psi[None], p[None], q[None], moments.covariance[None, :r, r:], 0.0)
+            assert known.all()
+            np.testing.assert_allclose(J.ravel(), model.column_weights, atol=1e-8)
+            # and so is the closed form of two variables, in every gauge
+            found = invert(moments, alpha=0.0).model
+            np.testing.assert_allclose(found.column_weights, model.column_weights, atol=1e-8)
 
 
 def test_closed_form_statistics_are_calibrated_for_blocks():

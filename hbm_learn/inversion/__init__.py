@@ -122,7 +122,8 @@ def invert(
     site : str
         "free": a weight for every value; "quadratic": h x − ½ d x².
     **options
-        tol, max_iter, random_state, n_jobs, verbose of the likelihood; corrections of the closed form.
+        tol, max_iter, random_state, n_jobs, verbose of the likelihood. Of the closed form, corrections: "auto"; "none"
+        for the equations of the paper, of which "dc" is the inverse; "field", of which "dc2" is; "clusters", "loops".
 
     Examples
     --------
@@ -144,7 +145,7 @@ def invert(
 
 
 def _closed_form(
-    moments: Moments, columns: Interactions, alpha: Any, site: str, corrections: bool = False
+    moments: Moments, columns: Interactions, alpha: Any, site: str, corrections: str = "auto"
 ) -> InversionResult:
     return diagonal.invert(moments, columns, alpha, site, corrections)
 

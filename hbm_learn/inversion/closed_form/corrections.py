@@ -1,123 +1,139 @@
-"""Known corrections of the pair couplings of the closed form.
+"""What is added to the pairs and triplets of the closed form, and how much of it the data can bear.
 
-Second-order Plefka: −Σ_{k<l} J_ikl J_jkl V_k V_l. Two sites: the exact coupling of two variables with these frequencies
-and this covariance less its mean-field value, which sums all that happens between two sites alone.
+"auto" has what two sites lack, exactly (``pairs``), and what three and four lack at second order in the couplings
+(``second_order``). Triplets enter the second order as what the noise leaves of them, sW:
+
+    s = t/(t + σ²),     t = max(⟨W²⟩ − σ², W² − 16σ²)
+
+σ² their sampling variance: the spread that they show, or beyond four standard errors their own size. As errors of
+different triplets are nearly independent, a product of these is the expectation of the product. The second order
+fades where it is no longer small (``second_order.fade``). A table of two variables with a cell of fewer than five rows
+is left to the closed form.
+
+"clusters" solves three two-valued variables exactly too,
+
+    J_ab += Δ_ab + Σ_c (Δ_ab^(abc) − Δ_ab),     T_abc += Δ_abc
+
+Δ the exact couplings of two and three variables less the closed form of the same. With ten variables it is as good, and
+with strong fields better; with fifty, whose marginals say more of the other variables than of their own couplings,
+Σ_c makes pairs worse than nothing (benchmarks/bench_closed_form.py). "loops" adds the terms of four sites to it.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
+import numpy as np
+from scipy.linalg import inv
+
+from hbm_learn._kernels.clusters import add_ascending, add_lower, mean_square, shrunk, three_exact
 from hbm_learn._threads import blas_for
 from hbm_learn.data.moments import Moments
+from hbm_learn.inversion.closed_form.errors import mean_permanent
+from hbm_learn.inversion.closed_form.pairs import exact_less_closed, upper_share
+from hbm_learn.inversion.closed_form.second_order import fade, loops, skewness, three_sites
+from hbm_learn.space import Space
 
-_TINY = 1e-6
+# The paper's equations; with the field of "dc2"; that and clusters; and loops; the field, pairs and the second order.
+LEVELS = ("none", "field", "clusters", "loops", "auto")
+# A cell of a table of two or three variables is known from this many rows on.
+FEWEST = 5.0
+_TINY = 1e-12
 
 
-def correct_pairs(J3: np.ndarray | None, moments: Moments, most: int | None = None) -> np.ndarray:
-    """(N, N) what to add to J_ab, zero within sites.
+@dataclass(frozen=True, eq=False)
+class Derivatives:
+    """−P (N, N), and W and κ (N, N, N) where there are triplets, as the closed form finds them in one gauge."""
+
+    pairs: np.ndarray
+    W: np.ndarray | None = None
+    kappa: np.ndarray | None = None
+
+
+def corrections(moments: Moments, found: Derivatives, noise: np.ndarray, level: str) -> np.ndarray:
+    """What to add to the pairs (N, N), zero within sites; what triplets lack is added to the entries a < b < c of W.
 
     Parameters
     ----------
-    J3 : (N, N, N) array or None
-        Triplet couplings in the gauge of the moments.
     moments : Moments
-    most : int or None
-        So many pairs of sites get their two-site term, evenly chosen, where variables have more than two values and
-        each pair is a problem of its own; the others are NaN. None: all of them.
+        In the standard gauge where a site has several functions.
+    found : Derivatives
+        In the gauge of the moments.
+    noise : (N, N) array
+        The covariance of the dual variables: a product of three has its permanents as variances, over M.
+    level : str
+        One of ``LEVELS`` from "clusters" on.
     """
-    C, space = moments.covariance, moments.space
-    N, V = len(C), np.diag(C)
-    total = np.zeros((N, N))
-    if J3 is not None:
-        half = (J3 * np.sqrt(np.outer(V, V))).reshape(N, -1)
-        with blas_for(N):
-            total -= 0.5 * half @ half.T
+    space, M = moments.space, moments.n_samples
+    s = np.sqrt(np.diag(moments.covariance))
+    units = np.outer(s, s)
+    apart = space.site[:, None] != space.site
+    least = FEWEST / M if np.isfinite(M) else _TINY
+    two = np.zeros_like(units)
     if space.is_finite:
-        total += _two_valued(moments) if space.is_binary else _two_sites(moments, most)
-    return np.where(space.site[:, None] == space.site, 0.0, total)
+        # what the prior leaves of the covariances: they themselves where there is none
+        R = inv(-found.pairs, assume_a="pos", check_finite=False) / units
+        two = exact_less_closed(moments, R, s, least, None)
+    if found.W is None or found.kappa is None:
+        return np.where(apart, two / units, 0.0)
+    with blas_for(len(s)):
+        T = posterior(found.W, noise * units, s, space.site, M)
+        pairs = np.zeros_like(units)
+        if space.is_binary and level != "auto":
+            R, up, triplets = moments.covariance / units, upper_share(moments), np.zeros_like(T)
+            three_exact(R, found.kappa, found.W, T, s, up, two, least, pairs, triplets)
+            pairs = pairs + pairs.T
+            add_lower(T, triplets)
+            add_ascending(found.W, triplets, s, 1.0)
+        if level != "clusters":
+            pairs -= _second_order(found, T, s, units * apart, space, level == "auto" or not space.is_binary)
+    return np.where(apart, (two + pairs) / units, 0.0)
 
 
-def _two_valued(moments: Moments) -> np.ndarray:
-    """ln(p₁₁ p₀₀/p₁₀ p₀₁) over the widths, less C/(V V − C²), of every pair of two-valued sites at once."""
-    C, space = moments.covariance, moments.space
-    low, high = space.padded[:, 0], space.padded[:, 1]
-    width, V = high - low, np.diag(C)
-    up = (moments.mean - low) / width
-    both = C / np.outer(width, width) + np.outer(up, up)
-    p11, p10 = np.maximum(both, _TINY), np.maximum(up[:, None] - both, _TINY)  # a pair never seen together stays finite
-    p01, p00 = p10.T, np.maximum(1 - up[:, None] - up + both, _TINY)
-    units = np.outer(width, width)
-    mean_field = C / np.maximum(np.outer(V, V) - C**2, _TINY * units**2)
-    return np.log(p11 * p00 / (p10 * p01)) / units - mean_field
+def pair_corrections(standard: Moments, T: np.ndarray | None, most: int) -> np.ndarray:
+    """(N, N) the two-site terms and the loops of triplets T (N, N, N), in the standard gauge; the others are left out.
 
-
-def _two_sites(moments: Moments, most: int | None) -> np.ndarray:
-    """The same for sites of any size: J of the two-site model with these frequencies and covariances of functions."""
-    C, space = moments.covariance, moments.space
-    out, ptr = np.full_like(C, np.nan), space.column_ptr
-    rows, columns = np.tril_indices(space.n_features, -1)
-    chosen = np.arange(len(rows))
-    if most is not None and len(rows) > most:
-        chosen = np.linspace(0, len(rows) - 1, most).astype(int)
-    for i, j in zip(rows[chosen], columns[chosen]):
-        a, b = slice(ptr[i], ptr[i + 1]), slice(ptr[j], ptr[j + 1])
-        phi, psi = space.functions[i], space.functions[j]
-        p, q = moments.frequencies[i], moments.frequencies[j]
-        exact = two_site_coupling(phi, psi, p, q, C[a, b])
-        joint = np.block([[C[a, a], C[a, b]], [C[b, a], C[b, b]]])
-        r = phi.shape[1]
-        mean_field = -np.linalg.pinv(joint)[:r, r:]
-        out[a, b] = exact - mean_field
-        out[b, a] = out[a, b].T
-    return out
-
-
-def two_site_coupling(
-    phi: np.ndarray, psi: np.ndarray, p: np.ndarray, q: np.ndarray, covariance: np.ndarray, max_iter: int = 50
-) -> np.ndarray:
-    """(r, s) J of P(x, y) ∝ α(x) β(y) exp(φ(x) J ψ(y)ᵀ) with marginals p, q and Cov(φ, ψ) as given.
-
-    Newton on the concave dual in J, the marginals kept by iterative proportional fitting; a little of the product
-    distribution is mixed in, so that what never occurs together stays finite.
+    Of the two-site terms those of ``most`` pairs of sites; the others are NaN.
     """
-    p, q = np.maximum(p, _TINY), np.maximum(q, _TINY)
-    p, q = p / p.sum(), q / q.sum()
-    phi, psi = phi - p @ phi, psi - q @ psi
-    target = (1.0 - 1e-3) * covariance
-    J = np.linalg.solve(phi.T @ (p[:, None] * phi), target) @ np.linalg.inv(psi.T @ (q[:, None] * psi))
-    J *= 0.5
-    for _ in range(max_iter):
-        joint = _fitted(np.exp(np.clip(phi @ J @ psi.T, -60, 60)), p, q)
-        gap = target - phi.T @ joint @ psi
-        H = _curvature(phi, psi, joint, p, q)
-        step = np.linalg.lstsq(H, gap.ravel())[0].reshape(gap.shape)
-        size = np.abs(phi @ step @ psi.T).max()
-        J = J + step * min(1.0, 2.0 / max(size, 1e-300))
-        if np.abs(gap).max() <= 1e-12 * np.abs(phi).max() * np.abs(psi).max() or size < 1e-10:
-            break
-    return J
+    space, M = standard.space, standard.n_samples
+    out = exact_less_closed(standard, standard.covariance, np.ones(len(space.site)), FEWEST / M, most)
+    if T is not None:
+        flat = T.reshape(len(T), -1)
+        with blas_for(len(T)):
+            out = out - 0.5 * flat @ flat.T
+    return np.where(space.site[:, None] == space.site, 0.0, out)
 
 
-def _fitted(kernel: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """diag(α) K diag(β) with marginals p and q."""
-    beta = np.ones(len(q))
-    for _ in range(500):
-        alpha = p / (kernel @ beta)
-        new = q / (kernel.T @ alpha)
-        done = np.abs(new / beta - 1.0).max() < 1e-13
-        beta = new
-        if done:
-            break
-    return alpha[:, None] * kernel * beta
+def _second_order(
+    found: Derivatives, T: np.ndarray, s: np.ndarray, units: np.ndarray, space: Space, three: bool
+) -> np.ndarray:
+    """(N, N) what ``second_order`` takes from the pairs; what it takes from triplets is taken from W.
+
+    Without ``three`` only what four sites have.
+    """
+    assert found.W is not None
+    assert found.kappa is not None
+    A, skew = found.pairs * units, skewness(found.kappa, s, space)
+    pairs, triplets, strength, X = loops(T, skew, space)
+    if three:
+        by_three, by_three3, other = three_sites(A, T, X, skew, space)
+        pairs += by_three
+        triplets += by_three3
+        strength = max(strength, other)
+    if not space.is_finite:
+        g = np.array([K[0, 0, 0] for K in skew])
+        pairs += 0.5 * A**2 * np.outer(g, g)
+    weight = fade(strength)
+    add_ascending(found.W, triplets, s, -weight)
+    return weight * pairs
 
 
-def _curvature(phi: np.ndarray, psi: np.ndarray, joint: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Covariance of the products φ_a ψ_b, what functions of x or of y alone explain of them left out."""
-    a, b = phi.shape[1], psi.shape[1]
-    T = (phi[:, None, :, None] * psi[None, :, None, :]).reshape(joint.size, a * b)
-    rows, columns = np.repeat(np.eye(len(p)), len(q), axis=0), np.tile(np.eye(len(q)), (len(p), 1))
-    design = np.column_stack([rows, columns])
-    root = np.sqrt(joint.ravel())[:, None]
-    residual = T * root - (design * root) @ np.linalg.lstsq(design * root, T * root)[0]
-    return residual.T @ residual
+def posterior(W: np.ndarray, noise: np.ndarray, s: np.ndarray, site: np.ndarray, M: float) -> np.ndarray:
+    """(N, N, N) what is left of triplets under the spread that they show, in units of standard deviations s.
+
+    ``noise`` is in these units; triplets within sites are zero.
+    """
+    if not np.isfinite(M) or len(s) < 3:
+        return shrunk(W, s, site, 1.0, 0.0)
+    sigma2 = mean_permanent(noise) / M
+    return shrunk(W, s, site, max(mean_square(W, s, site) - sigma2, 0.0), sigma2)

@@ -20,11 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn._kernels.polynomial import hessian
 from hbm_learn._threads import blas_for
+from hbm_learn._validation import choose
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import errors, precision, sites
-from hbm_learn.inversion.closed_form.corrections import correct_pairs
+from hbm_learn.inversion.closed_form.corrections import LEVELS, Derivatives
+from hbm_learn.inversion.closed_form.corrections import corrections as find_corrections
 from hbm_learn.inversion.closed_form.tensors import apply_everywhere, contract, dense
 from hbm_learn.inversion.prior import check_alpha, expected_variance, widened_variance
 from hbm_learn.inversion.result import InversionResult
@@ -39,7 +42,7 @@ def invert(
     columns: Interactions | None = None,
     alpha: Any = "auto",
     site: str = "free",
-    corrections: bool = False,
+    corrections: str = "auto",
 ) -> InversionResult:
     """The closed form.
 
@@ -56,30 +59,34 @@ def invert(
         Prior precision of the weights; or learnt, one for the effects of each order.
     site : str
         "free" or "quadratic", see ``Parameters``.
-    corrections : bool
-        Add the second-order Plefka and the two-site terms (see ``corrections``) to the pair couplings. They reduce the
-        bias, but the diagonal-consistent equations then no longer return the covariances.
+    corrections : {"auto", "none", "field", "clusters", "loops"}
+        What is added to the equations of the paper, "none", of which "dc" is the inverse. "field": what triplets act
+        back with on the own weights, so that "dc2" is the inverse. "auto": and two sites solved exactly, and the second
+        order in the couplings, as far as noise and strength of the data let them lower the error. "clusters" and
+        "loops", for comparison: three two-valued sites solved exactly, see ``closed_form.corrections``. With several
+        functions of a site and a prior of the user's own weights, couplings are not corrected.
 
     Notes
     -----
     O(N³) for pairs, O(N⁴) for triplets, O(N⁵) for quadruplets of N columns.
     """
+    choose("corrections", corrections, dict.fromkeys(LEVELS))
     space = moments.space
     kept = all_terms(moments.order, space) if columns is None else columns
     # Products this small only lose to a second BLAS thread.
     with blas_for(0) if space.n_columns <= _FEW_COLUMNS else nullcontext():
         found, seen = _found(moments, kept, alpha, corrections)
-        return sites.finish(found, moments, seen, kept, site)
+        return sites.finish(found, moments, seen, kept, site, reaction=corrections != "none")
 
 
 def effects(moments: Moments, columns: Interactions) -> np.ndarray:
     """(p,) effects of sets of columns alone, without a prior: ``invert(moments, columns, 0.0).column_effects``."""
     with blas_for(0) if moments.space.n_columns <= _FEW_COLUMNS else nullcontext():
-        found, seen = _found(moments, columns, 0.0, corrections=False)
+        found, seen = _found(moments, columns, 0.0, "auto")
         return sites.effects(found, moments, seen, columns)[0]
 
 
-def _found(moments: Moments, kept: Interactions, alpha: Any, corrections: bool) -> tuple[Couplings, Moments]:
+def _found(moments: Moments, kept: Interactions, alpha: Any, level: str) -> tuple[Couplings, Moments]:
     """The couplings in the gauge that the closed form works in, and the moments there."""
     space = moments.space
     if kept.order > min(moments.order, MAX_ORDER):
@@ -93,7 +100,7 @@ def _found(moments: Moments, kept: Interactions, alpha: Any, corrections: bool) 
     free = isinstance(given, str) or not any(given.values())
     seen = moments.standard if free and not space.is_scalar else moments
     wanted = kept if seen is moments else closure(kept, space)
-    return _couplings(seen, wanted, alpha, corrections), seen
+    return _couplings(seen, wanted, alpha, level if space.is_scalar or free else "none"), seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +114,8 @@ class Couplings:
     variance : (p,) array
         Sampling variance of each coupling by itself, before shrinkage, in the gauge; the mean over a block of several
         functions, so that their basis does not matter.
+    spread : (p,) array
+        Sampling variance of each derivative of the free energy.
     shrink : (p,) array
         What the prior leaves of each.
     scale : (p,) array
@@ -124,6 +133,7 @@ class Couplings:
     weights: np.ndarray
     effects: np.ndarray
     variance: np.ndarray
+    spread: np.ndarray
     shrink: np.ndarray
     scale: np.ndarray
     posterior: np.ndarray
@@ -133,7 +143,7 @@ class Couplings:
     notes: list[str]
 
 
-def _couplings(moments: Moments, columns: Interactions, alpha: Any, corrections: bool) -> Couplings:
+def _couplings(moments: Moments, columns: Interactions, alpha: Any, level: str) -> Couplings:
     """J, effects and errors from the cumulants of one gauge."""
     m, C, M, space = moments.mean, moments.covariance, moments.n_samples, moments.space
     P, alphas, notes = _precision(moments, alpha, columns.order)
@@ -143,21 +153,20 @@ def _couplings(moments: Moments, columns: Interactions, alpha: Any, corrections:
     s = np.sqrt(np.diag(C))
     scale = errors.products(s, columns)
     variance, weights, shrink = np.zeros(len(columns)), np.zeros(len(columns)), np.ones(len(columns))
+    spread = np.zeros(len(columns))
     effects = np.zeros(len(columns))
-    raw = _whitened(moments, P, columns.order)
     fewer = errors.rows_for_one(moments, columns)
     noise = P @ C @ P if columns.order > 2 else P  # the covariance of Y = (φ − m) P; P itself without a prior
+    raw = _derivatives(moments, P, noise, columns.order, level)
     tensors: dict[int, np.ndarray] = {}
     for k in range(columns.order, 1, -1):
         block, where = columns.block(k), columns.slice(k)
-        higher = contract(tensors, k, m)
+        higher = contract(tensors, k, m) if columns.order > 3 or k > 2 else _slope(columns, weights, m)
+        spread[where] = errors.permanents(noise, block) / M * fewer[where]
+        variance[where] = spread[where]
         if k == 2:
-            variance[where] = precision.pair_variances(P, M)[tuple(block.T)]
-            derivative = -P[tuple(block.T)]
-        else:
-            variance[where] = errors.permanents(noise, block) / M
-            derivative = raw[k][tuple(block.T)]
-        variance[where] *= fewer[where]
+            variance[where] = precision.pair_variances(P, M)[tuple(block.T)] * fewer[where]
+        derivative = raw[k][tuple(block.T)]
         variance[where] = Terms(space, Interactions.from_blocks([block], len(m))).means(variance[where])
         unit2 = scale[where] ** 2 if learnt else 1.0
         if k > 2:
@@ -169,14 +178,20 @@ def _couplings(moments: Moments, columns: Interactions, alpha: Any, corrections:
             weights[where] = derivative - rest
         else:
             weights[where] = derivative * shrink[where] - rest if learnt else (derivative - rest) * shrink[where]
-            tensors[k] = dense(block, weights[where], len(m))
+            if columns.order > 3:
+                tensors[k] = dense(block, weights[where], len(m))
         effects[where] = (weights[where] + rest) * scale[where]
-    if corrections and len(columns.block(2)):
-        correction = correct_pairs(tensors.get(3), moments)[tuple(columns.block(2).T)]
-        weights[columns.slice(2)] += correction
-        effects[columns.slice(2)] += correction * scale[columns.slice(2)]
     posterior = _posterior(columns, alphas, shrink, variance, scale, effects, M, learnt)
-    return Couplings(columns, weights, effects, variance, shrink, scale, posterior, P, noise, alphas, notes)
+    return Couplings(columns, weights, effects, variance, spread, shrink, scale, posterior, P, noise, alphas, notes)
+
+
+def _slope(columns: Interactions, weights: np.ndarray, m: np.ndarray) -> np.ndarray | float:
+    """Σ_c J_abc m_c, (N, N), from the triplets alone."""
+    block = columns.block(3)
+    if not len(block):
+        return 0.0
+    edges = 3 * np.arange(len(block) + 1)
+    return hessian(np.ascontiguousarray(m), np.ascontiguousarray(block).ravel(), edges, weights[columns.slice(3)])
 
 
 def _at(tensor: np.ndarray | float, block: np.ndarray) -> np.ndarray | float:
@@ -231,13 +246,18 @@ def _precision(moments: Moments, alpha: Any, order: int) -> tuple[np.ndarray, di
     return P, alphas, [note]
 
 
-def _whitened(moments: Moments, P: np.ndarray, order: int) -> dict[int, np.ndarray]:
-    """W (N, N, N) and U (N, N, N, N) as far as the order asks for them."""
-    raw: dict[int, np.ndarray] = {}
+def _derivatives(moments: Moments, P: np.ndarray, noise: np.ndarray, order: int, level: str) -> dict[int, np.ndarray]:
+    """−P (N, N), W (N, N, N) and U (N, N, N, N) as far as the order asks for them, corrected as the level says."""
+    raw: dict[int, np.ndarray] = {2: -P}
+    kappa = None
     if order >= 3:
-        W = raw[3] = apply_everywhere(P, moments.cumulant(3))
+        kappa = moments.cumulant(3)
+        W = raw[3] = apply_everywhere(P, kappa)
     if order >= 4:
         tree = np.tensordot(W @ moments.covariance, W, axes=1)
         trees = tree + tree.transpose(0, 2, 1, 3) + tree.transpose(0, 3, 2, 1)
         raw[4] = apply_everywhere(P, moments.cumulant(4)) - trees
+    if order < 2 or level in ("none", "field") or moments.space.is_real:
+        return raw
+    raw[2] = raw[2] + find_corrections(moments, Derivatives(-P, raw.get(3), kappa), noise, level)
     return raw

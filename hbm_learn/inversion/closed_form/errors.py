@@ -51,8 +51,26 @@ def permanents(P: np.ndarray, block: np.ndarray, other: np.ndarray | None = None
     return total
 
 
+def mean_permanent(noise: np.ndarray) -> float:
+    """perm(noise[μ, μ]) averaged over all μ of three different columns, by sums over two."""
+    N, d = len(noise), np.diag(noise)
+    off = noise - np.diag(d)
+    square = off**2
+    total, second = float(d.sum()), float(d @ d)
+    diagonal = total**3 - 3.0 * total * second + 2.0 * float(np.sum(d**3))
+    mixed = float(np.sum(square * (total - d[:, None] - d)))
+    cycles = float(np.vdot(off @ off, off))
+    return (diagonal + 3.0 * mixed + 2.0 * cycles) / (N * (N - 1) * (N - 2))
+
+
 def statistics(
-    terms: Terms, derivatives: np.ndarray, shrink: np.ndarray, P: np.ndarray, M: float, fewer: np.ndarray
+    terms: Terms,
+    derivatives: np.ndarray,
+    shrink: np.ndarray,
+    spread: np.ndarray,
+    P: np.ndarray,
+    M: float,
+    fewer: np.ndarray,
 ) -> np.ndarray:
     """(p,) χ² of each term: derivatives of the free energy in their sampling errors.
 
@@ -62,6 +80,8 @@ def statistics(
         −P_ab, W_abc, U_abcd, as the prior leaves them.
     shrink : array over the sets of columns
         The share that it leaves.
+    spread : array over the sets of columns
+        Sampling variances, before the prior.
     P : (N, N) array
         The covariance of the dual variables.
     M : float
@@ -69,8 +89,7 @@ def statistics(
         So many rows are worth one, see ``rows_for_one``.
     """
     columns = terms.columns
-    parts = [permanents(P, columns.block(k)) for k in columns.orders]
-    variance = shrink**2 * (np.concatenate(parts) if parts else np.zeros(0)) / M * fewer
+    variance = shrink**2 * spread
     squares = np.divide(derivatives**2, variance, out=np.zeros_like(variance), where=variance > 0)
     out = terms.sum(squares)
     for r in np.flatnonzero(terms.df > 1):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hbm_learn._kernels.clusters import triplet_reaction
 from hbm_learn.consistency import consistent_lambda, own_weights, quadratic_parameters
+from hbm_learn.consistency import reaction as back_reaction
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import errors
+from hbm_learn.inversion.closed_form.tensors import dense
 from hbm_learn.inversion.result import InversionResult, norm_errors
 from hbm_learn.model import BoltzmannMachine, gauge
 from hbm_learn.space import Space
@@ -19,7 +22,9 @@ if TYPE_CHECKING:
     from hbm_learn.inversion.closed_form.diagonal import Couplings
 
 
-def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions, site: str) -> InversionResult:
+def finish(
+    found: Couplings, moments: Moments, seen: Moments, kept: Interactions, site: str, reaction: bool
+) -> InversionResult:
     """The model of ``kept`` in the user's coding with everything a result has.
 
     Parameters
@@ -32,6 +37,8 @@ def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions
         What to keep of the couplings found.
     site : str
         "free" or "quadratic".
+    reaction : bool
+        Whether triplets and quadruplets act back on the own weights, as in "dc2".
     """
     at = _places(found, kept)
     weights, variances = _in_coding(found, moments, seen)
@@ -42,7 +49,7 @@ def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions
         P = R @ P @ R.T
     elif kept.order >= 3:
         variances = errors.pair_weights_with_triplets(variances, kept, found.shrink, P, moments.mean, moments.n_samples)
-    model = with_sites(moments, kept, weights, P, site)
+    model = with_sites(moments, kept, weights, P, site, reaction)
     terms = Terms(moments.space, kept)
     column_effects, effect_variances, sampling = effects(found, moments, seen, kept)
     derivatives = np.divide(found.effects, found.scale, out=np.zeros_like(found.scale), where=found.scale > 0)[at]
@@ -56,7 +63,13 @@ def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions
         column_effect_errors=np.sqrt(effect_variances),
         column_sampling_errors=np.sqrt(sampling),
         statistic=errors.statistics(
-            terms, derivatives, found.shrink[at], found.noise, moments.n_samples, errors.rows_for_one(moments, kept)
+            terms,
+            derivatives,
+            found.shrink[at],
+            found.spread[at],
+            found.noise,
+            moments.n_samples,
+            errors.rows_for_one(moments, kept),
         ),
         sign=np.where(terms.df == 1, np.sign(terms.sum(column_effects)), 1.0),
         alpha={k: float(found.alpha.get(k, 0.0)) for k in kept.orders},
@@ -106,23 +119,56 @@ def _block_diagonal(relation: gauge.Relation) -> np.ndarray:
 
 
 def with_sites(
-    moments: Moments, columns: Interactions, weights: np.ndarray, P: np.ndarray, site: str
+    moments: Moments, columns: Interactions, weights: np.ndarray, P: np.ndarray, site: str, reaction: bool
 ) -> BoltzmannMachine:
-    """The model with these couplings whose diagonal-consistent equations return the frequencies of the moments."""
+    """The model with these couplings whose equations return the frequencies of the moments: "dc2", or "dc" without the
+    reaction."""
     space, m, C = moments.space, moments.mean, moments.covariance
     V, guess = _blocks(space, C), _guess(space, C, P)
     if not space.is_finite:
-        return _continuous(moments, columns, weights, np.asarray(guess))
+        return _continuous(moments, columns, weights, np.asarray(guess), reaction)
     empty = [np.zeros(q) for q in space.sizes]
     bare = BoltzmannMachine.from_columns(space, empty, columns, weights)
     A = bare.A(m)
     if space.has_given:  # among themselves the given ones are as they are, though no coupling of the model says so
         given = space.given[space.site]
         A = np.where(np.outer(given, given) & (space.site[:, None] != space.site), -P, A)
-    Lambda = consistent_lambda(space, A, V, guess)
-    own = own_weights(space, _site_distributions(moments, site), bare.F(m), Lambda, moments.feature_names)
+    F, Lambda = _fields(bare, A, m, V, guess, reaction)
+    own = own_weights(space, _site_distributions(moments, site), F, Lambda, moments.feature_names)
     own = [np.zeros(len(table)) if given else table for table, given in zip(own, space.given)]
     return BoltzmannMachine.from_columns(space, own, columns, weights, moments.frequencies).settled()
+
+
+def _fields(
+    bare: BoltzmannMachine, A: np.ndarray, m: np.ndarray, V: Any, guess: Any, reaction: bool
+) -> tuple[np.ndarray, np.ndarray | list[np.ndarray]]:
+    """The fields F + ½T:χ + f (N,) on the sites, and Λ + Λ′ of each; F and Λ without the reaction."""
+    space, F = bare.space, bare.F(m)
+    Lambda = consistent_lambda(space, A, V, guess)
+    if bare.order < 3 or not reaction:
+        return F, Lambda
+    chi, J4 = _response(space, A, V, Lambda), None
+    if bare.order == 3 and space.is_scalar:
+        triplets = bare.columns.slice(3)
+        field, extra = triplet_reaction(bare.columns.block(3), bare.column_weights[triplets], np.asarray(V), chi)
+        return F + field, np.asarray(Lambda) + extra
+    if bare.order > 3:
+        J4 = dense(bare.columns.block(4), bare.column_weights[bare.columns.slice(4)], len(m))
+    field, extra = back_reaction(space, bare.T(m), J4, V, chi)
+    if space.is_scalar:
+        return F + field, np.asarray(Lambda) + np.asarray(extra)
+    return F + field, [a + b for a, b in zip(Lambda, extra)]
+
+
+def _response(space: Space, A: np.ndarray, V: Any, Lambda: Any) -> np.ndarray:
+    """χ = (blockdiag(V⁻¹ + Λ) − A)⁻¹, (N, N)."""
+    S = -A
+    if space.is_scalar:
+        S.flat[:: len(S) + 1] += 1.0 / np.asarray(V) + np.asarray(Lambda)
+    else:
+        for lo, hi, v, l in zip(space.column_ptr[:-1], space.column_ptr[1:], V, Lambda):
+            S[lo:hi, lo:hi] += np.linalg.inv(v) + l
+    return np.linalg.inv(S)
 
 
 def _blocks(space: Space, C: np.ndarray) -> np.ndarray | list[np.ndarray]:
@@ -157,14 +203,17 @@ def _site_distributions(moments: Moments, site: str) -> list[np.ndarray]:
     return out
 
 
-def _continuous(moments: Moments, columns: Interactions, weights: np.ndarray, guess: np.ndarray) -> BoltzmannMachine:
-    """On an interval or the real line: h = b − F(m) + Λ m, d = c + Λ."""
+def _continuous(
+    moments: Moments, columns: Interactions, weights: np.ndarray, guess: np.ndarray, reaction: bool
+) -> BoltzmannMachine:
+    """On an interval or the real line: h = b − F + Λ m, d = c + Λ."""
     space, m, v = moments.space, moments.mean, moments.second
     V = np.diag(moments.covariance)
     bare = BoltzmannMachine.from_packed(np.zeros_like(m), columns, weights, 0.0, list(space.alphabets))
-    Lambda = np.asarray(consistent_lambda(space, bare.A(m), V, guess))
+    F, found = _fields(bare, bare.A(m), m, V, guess, reaction)
+    Lambda = np.asarray(found)
     b, c = quadratic_parameters(space, m, v, moments.feature_names)
-    h, d = b - bare.F(m) + Lambda * m, c + Lambda
+    h, d = b - F + Lambda * m, c + Lambda
     return BoltzmannMachine.from_packed(h, columns, weights, d, list(space.alphabets))
 
 
