@@ -360,7 +360,7 @@ class _Refits:
             warnings.simplefilter("ignore")  # the fit of all rows has said what there is to say
             found = Parallel(n_jobs=n_jobs, return_as="generator")(work)
             if verbose:
-                from tqdm.auto import tqdm
+                from tqdm import tqdm
 
                 found = tqdm(found, total=len(seeds), desc="refits", unit="fit")
             return list(found)
