@@ -11,6 +11,7 @@ from hbm_learn import HBM, BoltzmannMachine, Interval, Nominal, assessment, data
 from hbm_learn.assessment import nested, noncentrality, planning
 from hbm_learn.assessment.node_data import DistinctRows
 from hbm_learn.data.samples import Samples
+from hbm_learn.states import StateTable
 from hbm_learn.terms import Terms, all_terms
 
 MODEL = BoltzmannMachine([0.1, 0.0, -0.2, 0.1], {(0, 1): 0.3, (2, 3): -0.1, (0, 1, 2): 0.12})
@@ -28,6 +29,40 @@ def test_a_pair_alone_is_a_correlation():
     told = ((stats.norm.isf(0.005) + stats.norm.isf(0.1)) / np.tanh(J)) ** 2
     assert found.n_rows[0] == pytest.approx(told, rel=0.01)
     assert found.exact
+
+
+def test_a_weak_effect_is_that_of_a_logistic_regression():
+    """A weak pair between strong ones: J² over the variance of its estimate, others fitted beside it."""
+    J = 0.05
+    model = BoltzmannMachine(np.zeros(3), {(0, 1): 0.7, (1, 2): 0.7, (0, 2): J})
+    table = StateTable(model)
+    x = table.states(np.arange(8)).astype(float)
+    eta = 0.7 * x[:, 1] + J * x[:, 2]
+    design = np.column_stack([np.ones(8), x[:, 1:]])
+    information = (design * (table.p / np.cosh(eta) ** 2)[:, None]).T @ design
+    told = (stats.norm.isf(0.025) + stats.norm.isf(0.2)) ** 2 * np.linalg.inv(information)[2, 2] / J**2
+    found = assessment.plan(model)
+    assert found.n_rows[found.interactions.index((0, 2))] == pytest.approx(told, rel=0.03)
+    assert told > 1.3 * (stats.norm.isf(0.025) + stats.norm.isf(0.2)) ** 2 / information[2, 2] / J**2
+
+
+@pytest.mark.parametrize("values", [(-1, 1), (-1, 0, 1), Nominal("a", "b", "c")])
+@pytest.mark.parametrize("site", [0, 2])
+def test_added_to_pairs_is_dropped_from_pairs_and_itself(values, site, monkeypatch):
+    """At the same variable the null is the same: that of all pairs."""
+    for choose in ("efficient_site", "spread_site"):
+        monkeypatch.setattr(noncentrality, choose, lambda nodes, terms, which: np.full(len(which), site))
+    a, b = 0.5, 0.3
+    if isinstance(values, Nominal):
+        a, b = np.array([[0.5, 0.1, -0.6], [-0.4, 0.1, 0.3]])
+    couplings = {(0, 1): 0.4, (0, 2): a, (0, 1, 2): b}
+    model = BoltzmannMachine([0.0, 1.2, 0.0], couplings, alphabet=[(-1, 1), (-1, 1), values])
+    population, everything = noncentrality.Population(model), all_terms(3, model.space)
+    which = np.array([model.interactions.index((0, 1, 2))])
+    one = noncentrality.added(population, all_terms(2, model.space), which)
+    other = noncentrality.noncentrality(population, everything, which)
+    for name in ("root", "correction", "spread", "df"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-4)
 
 
 def test_power_at_the_rows_needed_is_what_was_asked(plan):

@@ -89,14 +89,14 @@ def test_missing_cells_are_a_value_of_their_own():
 
 def test_nothing_depends_on_the_number_of_jobs(X):
     est = HBM(order=2, alpha=0)
-    first = assessment.bootstrap(est, X, n=12, random_state=3)
+    first = assessment.bootstrap(est, X, n=6, random_state=3)
     assert not hasattr(est, "model_")
-    second = assessment.bootstrap(est, X, n=12, random_state=3, n_jobs=2)
+    second = assessment.bootstrap(est, X, n=6, random_state=3, n_jobs=2)
     with joblib.parallel_config("threading", n_jobs=2):
-        third = assessment.bootstrap(est, X, n=12, random_state=3)
+        third = assessment.bootstrap(est, X, n=6, random_state=3)
     assert np.array_equal(first.draws, second.draws)
     assert np.array_equal(first.draws, third.draws)
-    assert not np.array_equal(first.draws, assessment.bootstrap(est, X, n=12, random_state=4).draws)
+    assert not np.array_equal(first.draws, assessment.bootstrap(est, X, n=6, random_state=4).draws)
 
 
 def test_summaries_are_those_of_the_draws(X):
@@ -132,6 +132,13 @@ def test_a_function_of_the_fit(X):
     assert found.statistic == "mean_pair"
     assert found.draws.shape == (5,)
     assert found.estimate == pytest.approx(mean_pair(HBM(order=2).fit(X)))
+
+
+def test_progress_is_shown_where_asked_for(X, capsys):
+    assessment.bootstrap(HBM(order=1), X, "h_", 3, random_state=0)
+    assert capsys.readouterr().err == ""
+    assessment.bootstrap(HBM(order=1), X, "h_", 3, random_state=0, verbose=1)
+    assert "3/3" in capsys.readouterr().err
 
 
 def test_selection_shows_how_often_an_interaction_is_there(X):

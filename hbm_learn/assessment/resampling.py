@@ -200,9 +200,9 @@ def bootstrap(
         Fitted or not: it is cloned, and stays as it is.
     X : table
         In memory.
-    statistic : str or callable, default="weights_"
-        An attribute of a fitted estimator ("weights_", "effects_", "h_", "J_", …), or a function of one that returns an
-        array of numbers.
+    statistic : str or callable
+        The name of an attribute of a fitted estimator (``"weights_"``, the default, ``"effects_"``, ``"h_"``,
+        ``"J_"``, …), or a function of one that returns an array of numbers.
     n : int, default=1000
         How many refits.
     sample_weight : (M,) array-like, default=None
@@ -270,7 +270,7 @@ def stability(
         Fitted or not: it is cloned, and stays as it is.
     X : table
         In memory.
-    statistic : str or callable, default="weights_"
+    statistic : str or callable
         As in :func:`bootstrap`.
     n : int, default=200
         Refits for each share.
@@ -360,7 +360,7 @@ class _Refits:
             warnings.simplefilter("ignore")  # the fit of all rows has said what there is to say
             found = Parallel(n_jobs=n_jobs, return_as="generator")(work)
             if verbose:
-                from tqdm.auto import tqdm
+                from tqdm import tqdm
 
                 found = tqdm(found, total=len(seeds), desc="refits", unit="fit")
             return list(found)
