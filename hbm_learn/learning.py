@@ -130,4 +130,6 @@ class Learning:
             return predictive.check_listed(model, self.samples, self.parameters.random_state)
         if sweep_cost(model) > MAX_SWEEP:
             return None
+        if predictive.factorises(model):
+            return predictive.check_factorised(model, self.samples, self.parameters.random_state)
         return predictive.check(model, self.samples, self.parameters.random_state, n_jobs=self.parameters.n_jobs)

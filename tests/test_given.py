@@ -774,6 +774,27 @@ def test_effects_of_a_real_covariate_are_estimated_within_their_errors(refine):
     assert 0.9 < np.mean(inside) < 0.99
 
 
+def test_variables_that_do_not_act_on_each_other_are_checked_by_independent_draws():
+    from hbm_learn.assessment import predictive
+
+    spins, _ = kinetic_ising(8, 2000, 12)
+    found = datasets.lagged(spins)
+    est = HBM(order=2, given=found.given, interactions=found.interactions, random_state=0).fit(found.data)
+    samples = Samples.check(found.data, space=est.model_.space)
+    assert predictive.factorises(est.model_)
+    assert not predictive.factorises(HBM(order=2, given=found.given).fit(found.data).model_)
+    good = predictive.check_factorised(est.model_, samples, 1)
+    assert good.agrees_fitted
+    assert good.r_hat == 1.0
+    other = BoltzmannMachine.from_parts(
+        est.model_.space, (est.h_, est.d_, (None,) * 16), est.model_.columns, -est.model_.column_weights
+    )
+    assert not predictive.check_factorised(other, samples, 1).agrees_fitted
+    by_chains = predictive.check(est.model_, samples, 1)
+    assert by_chains.agrees_fitted
+    assert by_chains.mixes
+
+
 @pytest.mark.slow
 def test_lagged_rows_are_not_said_to_depend_on_each_other():
     spins, _ = kinetic_ising(10, 4000, 9)
