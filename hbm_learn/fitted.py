@@ -17,7 +17,7 @@ from hbm_learn.assessment.tests import Tests
 from hbm_learn.data.given import require_present
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
-from hbm_learn.data.tables import like_input
+from hbm_learn.data.tables import as_frame, like_input
 from hbm_learn.inference.log_partition import log_partitions
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.model import BoltzmannMachine
@@ -207,11 +207,12 @@ class FittedMachine:
         random_state : int, Generator, RandomState or None, default=None
             None takes that of the estimator.
         given : (n_samples, g) table, or (g,) values for all rows, default=None
-            Values of the given columns, in their order, where there are some.
+            Values of the given columns, in their order, where there are some; of a data frame the columns of their
+            names are taken.
         """
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
-        return sample(self.model_, n_samples, random_state=seed, given=given)
+        return sample(self.model_, n_samples, random_state=seed, given=self._given_values(given))
 
     def predict(self, X: Any) -> Any:
         """X with each missing cell replaced by its most probable value given the row's observed entries.
@@ -252,6 +253,19 @@ class FittedMachine:
         return np.stack(found, axis=1) if len({p.shape[1] for p in found}) == 1 else found
 
     # ------------------------------------------------------------------ checks
+
+    def _given_values(self, table: Any) -> Any:
+        """Values of the given columns as the model has them, from a data frame as it was fitted; others as they are."""
+        space, names = self.model_.space, getattr(self, "feature_names_in_", None)
+        if not space.has_given or names is None or as_frame(table) is None:
+            return table
+        where = np.flatnonzero(space.given)
+        absent = [name for name in names[where] if name not in table.columns]
+        if absent:
+            raise ValueError(f"given lacks the column {absent[0]!r}: give a table with {', '.join(names[where])}.")
+        part = space.subset(where)
+        samples = Samples.check(table[list(names[where])], space=part)
+        return part.decode(np.concatenate([block for block, _ in samples.blocks()]))
 
     def _check_features(self, X: Any) -> None:
         _check_feature_names(self, X, reset=False)

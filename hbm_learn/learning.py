@@ -160,4 +160,6 @@ class Learning:
             return predictive.check_listed(model, samples, self.seed)
         if sweep_cost(model) > MAX_SWEEP:
             return None
+        if predictive.factorises(model):
+            return predictive.check_factorised(model, samples, self.seed)
         return predictive.check(model, samples, self.seed, n_jobs=self.parameters.n_jobs)

@@ -424,8 +424,31 @@ def test_the_estimator_samples_given_rows(fitted, survey):
     X = fitted.sample(4, given=survey[["group", "age"]].head(4), random_state=0)
     assert X[:, 6].tolist() == survey.group.head(4).tolist()
     assert X[:, 7].tolist() == survey.age.head(4).tolist()
+    whole = fitted.sample(4, given=survey.head(4)[["age", "item0", "group"]], random_state=0)
+    assert (whole == X).all()
+    with pytest.raises(ValueError, match="given lacks the column 'age'"):
+        fitted.sample(4, given=survey[["group"]].head(4))
     with pytest.raises(ValueError, match=r"variables \[6, 7\] are given: give their values, given="):
         fitted.sample(4)
+
+
+def test_given_columns_of_every_kind():
+    rng = np.random.default_rng(3)
+    M = 300
+    data = pd.DataFrame(rng.integers(2, size=(M, 3)), columns=list("abc"))
+    data["grade"] = pd.Categorical(rng.choice(["low", "mid", "high"], M), ["low", "mid", "high"], ordered=True)
+    data["treated"] = rng.random(M) < 0.5
+    data["site"] = rng.choice(["x", "y", "z"], M)
+    data["year"] = rng.integers(1950, 2000, M)
+    est = HBM(order=2, given=["grade", "treated", "site", "year"]).fit(data)
+    kinds = [a.kind for a in est.model_.space.alphabets]
+    assert kinds == ["finite"] * 5 + ["nominal", "real"]
+    X = est.sample(3, given=data.head(3), random_state=0)
+    assert X[:, 3].tolist() == data.grade.cat.codes.head(3).tolist()
+    assert est.predict(data.head(3)).grade.tolist() == data.grade.head(3).tolist()
+    twice = HBM(order=2, given=["site", "year"]).partial_fit(data.head(100)).partial_fit(data.tail(200)[data.columns])
+    once = HBM(order=2, given=["site", "year"], refine=None).fit(data)
+    np.testing.assert_allclose(twice.effects_, once.effects_, atol=1e-12)
 
 
 def test_columns_of_labels_are_given_by_name_or_index(survey):
@@ -772,6 +795,27 @@ def test_effects_of_a_real_covariate_are_estimated_within_their_errors(refine):
     assert np.abs(z.mean(axis=0)).max() < 0.75  # the mean of 25 has an error of 0.2
     assert 0.8 < z.std() < 1.2
     assert 0.9 < np.mean(inside) < 0.99
+
+
+def test_variables_that_do_not_act_on_each_other_are_checked_by_independent_draws():
+    from hbm_learn.assessment import predictive
+
+    spins, _ = kinetic_ising(8, 2000, 12)
+    found = datasets.lagged(spins)
+    est = HBM(order=2, given=found.given, interactions=found.interactions, random_state=0).fit(found.data)
+    samples = Samples.check(found.data, space=est.model_.space)
+    assert predictive.factorises(est.model_)
+    assert not predictive.factorises(HBM(order=2, given=found.given).fit(found.data).model_)
+    good = predictive.check_factorised(est.model_, samples, 1)
+    assert good.agrees_fitted
+    assert good.r_hat == 1.0
+    other = BoltzmannMachine.from_parts(
+        est.model_.space, (est.h_, est.d_, (None,) * 16), est.model_.columns, -est.model_.column_weights
+    )
+    assert not predictive.check_factorised(other, samples, 1).agrees_fitted
+    by_chains = predictive.check(est.model_, samples, 1)
+    assert by_chains.agrees_fitted
+    assert by_chains.mixes
 
 
 @pytest.mark.slow

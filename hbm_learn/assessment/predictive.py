@@ -182,6 +182,34 @@ def check_listed(model: BoltzmannMachine, samples: Samples, random_state: Any = 
     return _compare(model, codes, w, draws, np.zeros(draws.shape[1], dtype=int), rng, LISTED_MOMENTS)
 
 
+def factorises(model: BoltzmannMachine) -> bool:
+    """Whether the modelled variables are independent given the others: no two take part in one interaction."""
+    space, columns = model.space, model.columns
+    modelled = ~space.given[space.site]
+    return space.has_given and all((modelled[columns.block(k)].sum(axis=1) <= 1).all() for k in columns.orders)
+
+
+def check_factorised(model: BoltzmannMachine, samples: Samples, random_state: Any = None) -> PredictiveCheck:
+    """The same where modelled variables are independent given the others, by independent draws: of given values from
+    the data, and of the others in one sweep.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine
+    samples : Samples
+    random_state : None, int, SeedSequence, Generator or RandomState
+    """
+    seed = seed_sequence(random_state)
+    rng = np.random.default_rng(seed.spawn(1)[0])
+    codes, w = _rows(samples)
+    chains = Chains(
+        model, widths(LISTED_DRAWS), seed.spawn(1)[0], codes[rng.choice(len(codes), LISTED_DRAWS, p=w / w.sum())]
+    )
+    chains.advance(1)
+    draws = chains.states().reshape(32, -1, model.n_features)
+    return _compare(model, codes, w, draws, np.zeros(draws.shape[1], dtype=int), rng, LISTED_MOMENTS)
+
+
 def _rows(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     """(rows, n) codes without missing cells, and their weights."""
     blocks = list(samples.blocks())
