@@ -88,6 +88,8 @@ class NodeData:
         follows from the couplings themselves. Y where nothing was missing.
     observed : (n, R) bool array or None
         Which cells were there; None for all.
+    gaps : (n,) array
+        Share of missing cells of each variable.
     own : list of (q_i, o_i) arrays
         Functions of each variable alone, which begin with its columns.
     extent : (N,) array
@@ -103,8 +105,9 @@ class NodeData:
         self.modelled = np.flatnonzero(~self.space.given)
         self.Y = np.concatenate([self.space.columns(codes).T, np.ones((1, len(codes)))])
         self.observed = None if seen.observed is None else np.ascontiguousarray(seen.observed.T)
-        self.tested = self.Y
+        self.tested, self.gaps = self.Y, np.zeros(self.space.n_features)
         if self.observed is not None:
+            self.gaps = 1.0 - self.observed @ self.weights / self.weights.sum()
             self.tested = np.concatenate([self.Y[:-1] * self.observed[self.space.site], self.Y[-1:]])
         nominal = [a.is_nominal for a in self.space.alphabets]
         tables = list(zip(self.space.functions, self.frequencies, nominal))

@@ -27,6 +27,8 @@ from hbm_learn.terms import Terms
 
 # Entries of the arrays over rows that a block of candidates makes.
 _ENTRIES = 2**22
+# A term is tested at a member that lacks so large a share of the cells that the one that lacks most does.
+_LACKING = 0.5
 # Products of columns that are made together: they stay in cache.
 _BLOCK = 64
 
@@ -124,9 +126,12 @@ def drop_at_best(
 def efficient_site(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
     """For each of some terms of the model the member at whose node its scores keep most variance."""
     largest, best = np.full(len(terms), -np.inf), np.zeros(len(terms), dtype=np.intp)
+    lacking = _lacking(nodes, terms)
     for a in sorted(nodes):
         _, t, v, _ = nodes[a].owners(terms)
         better = v > largest[t] * (1.0 + 1e-9)
+        if lacking is not None:
+            better &= nodes[a].data.gaps[a] >= lacking[t]
         largest[t[better]], best[t[better]] = v[better], a
     return best[which]
 
@@ -143,14 +148,30 @@ def wald(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
 def spread_site(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
     """For each of some terms the member whose node has most variance left."""
     order = sorted(nodes)
-    spread = np.full(terms.space.n_features, -np.inf)
+    spread, lacking = np.full(terms.space.n_features, -np.inf), _lacking(nodes, terms)
     spread[order] = np.round([nodes[a].spread for a in order], 9)
     out = np.empty(len(which), dtype=np.intp)
     for k in np.unique(terms.order[which]):
         mine = terms.order[which] == k
         sites = terms.space.site[terms.keys.block(k)[which[mine] - terms.keys.slice(k).start]]
-        out[mine] = sites[np.arange(len(sites)), np.argmax(spread[sites], axis=1)]
+        left = spread[sites]
+        if lacking is not None:
+            left = np.where(nodes[order[0]].data.gaps[sites] >= lacking[which[mine], None], left, -np.inf)
+        out[mine] = sites[np.arange(len(sites)), np.argmax(left, axis=1)]
     return out
+
+
+def _lacking(nodes: dict[int, Node], terms: Terms) -> np.ndarray | None:
+    """(p,) the share of missing cells from which a member of each term may be its node; None if nothing is missing.
+
+    Whether cells of one member are missing may depend on another, but not on their own values: what lacks most is the
+    one whose distribution given the others does not depend on which rows have them all.
+    """
+    gaps = next(iter(nodes.values())).data.gaps if nodes else np.zeros(1)
+    if not gaps.any():
+        return None
+    most = [gaps[terms.space.site[terms.keys.block(k)]].max(axis=1) for k in terms.keys.orders]
+    return _LACKING * np.concatenate(most)
 
 
 def _each(
