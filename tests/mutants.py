@@ -349,8 +349,8 @@ CLOSED_FORM = [
     ),
     Mutant(
         "inversion/closed_form/diagonal.py",
-        "weights[where] = derivative - rest\n",
-        "weights[where] = derivative + rest\n",
+        "weights[where] = derivative[where] - rest\n",
+        "weights[where] = derivative[where] + rest\n",
         f"{CLOSED} -k 'affine or inverses'",
     ),
     Mutant(
@@ -430,14 +430,14 @@ LEARNT = [
     ),
     Mutant(
         "inversion/shrinkage/mixture.py",
-        "variance = mean + np.maximum(square, 0.0) * cavities.square / cavities.df",
-        "variance = mean",
+        "variance[part] = mean[part] + np.maximum(square, 0.0) * some.square / some.df",
+        "variance[part] = mean[part]",
         f"{SHRINK} -k moments_of_its_integral",
     ),
     Mutant(
         "inversion/shrinkage/mixture.py",
-        "cavities.square / cavities.df\n",
-        "cavities.square\n",
+        "some.square / some.df\n",
+        "some.square\n",
         f"{SHRINK} -k one_scale_for",
     ),
     Mutant("inversion/shrinkage/mixture.py", "PSEUDO = 1.0", "PSEUDO = 1000.0", f"{SHRINK} -k drawn"),

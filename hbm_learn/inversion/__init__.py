@@ -203,8 +203,8 @@ def fit(
     """
     if not 0.0 <= l1_ratio <= 1.0:
         raise ValueError(f"l1_ratio={l1_ratio!r}: give the share of the ℓ1 penalty, between 0 and 1.")
-    start = diagonal.invert(moments, columns, alpha, site)
     name = choose_refinement(refine, moments.space, len(columns), samples is not None)
+    start = diagonal.invert(moments, columns, alpha, site, mixtures=name is None)
     if name is None:
         return start
     parameters = Parameters(_working_space(moments, columns, alpha), columns, site, moments.frequencies)

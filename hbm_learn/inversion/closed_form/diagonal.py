@@ -25,9 +25,11 @@ from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import errors, precision, sites
 from hbm_learn.inversion.closed_form.corrections import correct_pairs
+from hbm_learn.inversion.closed_form.learnt import posterior
 from hbm_learn.inversion.closed_form.tensors import apply_everywhere, contract, dense
 from hbm_learn.inversion.prior import check_alpha, expected_variance, widened_variance
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.inversion.shrinkage.expectation import Sites
 from hbm_learn.terms import Terms, all_terms, closure
 
 MAX_ORDER = 4
@@ -40,6 +42,7 @@ def invert(
     alpha: Any = "auto",
     site: str = "free",
     corrections: bool = False,
+    mixtures: bool = True,
 ) -> InversionResult:
     """The closed form.
 
@@ -53,12 +56,15 @@ def invert(
         equations of the narrowed model return the frequencies. On the real line the narrowed model is the
         maximum-likelihood one.
     alpha : float, {order: float} or "auto"
-        Prior precision of the weights; or learnt, one for the effects of each order.
+        Prior precision of the weights; or learnt, a mixture for the effects of each order (one Gaussian where values
+        cannot be listed).
     site : str
         "free" or "quadratic", see ``Parameters``.
     corrections : bool
         Add the second-order Plefka and the two-site terms (see ``corrections``) to the pair couplings. They reduce the
         bias, but the diagonal-consistent equations then no longer return the covariances.
+    mixtures : bool
+        False: a learnt prior is one Gaussian of each order, which is enough for a fit to begin at.
 
     Notes
     -----
@@ -68,18 +74,20 @@ def invert(
     kept = all_terms(moments.order, space) if columns is None else columns
     # Products this small only lose to a second BLAS thread.
     with blas_for(0) if space.n_columns <= _FEW_COLUMNS else nullcontext():
-        found, seen = _found(moments, kept, alpha, corrections)
+        found, seen = _found(moments, kept, alpha, corrections, mixtures)
         return sites.finish(found, moments, seen, kept, site)
 
 
 def effects(moments: Moments, columns: Interactions) -> np.ndarray:
     """(p,) effects of sets of columns alone, without a prior: ``invert(moments, columns, 0.0).column_effects``."""
     with blas_for(0) if moments.space.n_columns <= _FEW_COLUMNS else nullcontext():
-        found, seen = _found(moments, columns, 0.0, corrections=False)
+        found, seen = _found(moments, columns, 0.0, corrections=False, mixtures=False)
         return sites.effects(found, moments, seen, columns)[0]
 
 
-def _found(moments: Moments, kept: Interactions, alpha: Any, corrections: bool) -> tuple[Couplings, Moments]:
+def _found(
+    moments: Moments, kept: Interactions, alpha: Any, corrections: bool, mixtures: bool
+) -> tuple[Couplings, Moments]:
     """The couplings in the gauge that the closed form works in, and the moments there."""
     space = moments.space
     if kept.order > min(moments.order, MAX_ORDER):
@@ -93,7 +101,7 @@ def _found(moments: Moments, kept: Interactions, alpha: Any, corrections: bool) 
     free = isinstance(given, str) or not any(given.values())
     seen = moments.standard if free and not space.is_scalar else moments
     wanted = kept if seen is moments else closure(kept, space)
-    return _couplings(seen, wanted, alpha, corrections), seen
+    return _couplings(seen, wanted, alpha, corrections, mixtures), seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +126,8 @@ class Couplings:
     alpha : dict
         {order: prior precision}.
     notes : list of str
+    sites : Sites or None
+        With a learnt mixture: the posterior of each effect.
     """
 
     columns: Interactions
@@ -131,50 +141,87 @@ class Couplings:
     noise: np.ndarray
     alpha: dict[int, float]
     notes: list[str]
+    sites: Sites | None = None
 
 
-def _couplings(moments: Moments, columns: Interactions, alpha: Any, corrections: bool) -> Couplings:
+def _couplings(moments: Moments, columns: Interactions, alpha: Any, corrections: bool, mixtures: bool) -> Couplings:
     """J, effects and errors from the cumulants of one gauge."""
     m, C, M, space = moments.mean, moments.covariance, moments.n_samples, moments.space
     P, alphas, notes = _precision(moments, alpha, columns.order)
     if space.is_real and len(columns) < len(m) * (len(m) - 1) // 2:
         P = precision.selected_precision(P, columns.block(2))
     learnt = isinstance(alpha, str)
-    s = np.sqrt(np.diag(C))
-    scale = errors.products(s, columns)
-    variance, weights, shrink = np.zeros(len(columns)), np.zeros(len(columns)), np.ones(len(columns))
-    effects = np.zeros(len(columns))
-    raw = _whitened(moments, P, columns.order)
+    scale = errors.products(np.sqrt(np.diag(C)), columns)
     noise = P @ C @ P if columns.order > 2 else P  # the covariance of Y = (φ − m) P; P itself without a prior
+    derivative, variance = _derivatives(moments, P, noise, columns)
+    shrink = _shrink(columns, alphas, derivative * scale, variance * scale**2, scale, learnt)
+    weights, effects = np.zeros(len(columns)), np.zeros(len(columns))
+    prior = None
+    if learnt and mixtures and space.is_finite and np.isfinite(M) and len(columns):
+        # P has its ridge already: without it a pair is what it is over the share that is left of it.
+        ridge = np.where(np.arange(len(columns)) < columns.slice(2).stop, shrink, 1.0)
+        free = derivative / ridge
+        prior = posterior(moments, columns, free * scale, variance * scale**2)
+        shrink = np.divide(prior.mean, free * scale, out=shrink, where=free != 0.0)
+        derivative = np.where(ridge < 1.0, free * shrink, derivative)
     tensors: dict[int, np.ndarray] = {}
     for k in range(columns.order, 1, -1):
         block, where = columns.block(k), columns.slice(k)
-        higher = contract(tensors, k, m)
-        if k == 2:
-            variance[where] = precision.pair_variances(P, M)[tuple(block.T)]
-            derivative = -P[tuple(block.T)]
-        else:
-            variance[where] = errors.permanents(noise, block) / M
-            derivative = raw[k][tuple(block.T)]
-        variance[where] = Terms(space, Interactions.from_blocks([block], len(m))).means(variance[where])
-        unit2 = scale[where] ** 2 if learnt else 1.0
-        if k > 2:
-            alphas.setdefault(k, precision.learn_alpha(derivative * scale[where], variance[where] * scale[where] ** 2))
-        shrink[where] = 1.0 / (1.0 + alphas.get(k, 0.0) * unit2 * variance[where])
         # A learnt prior shrinks the derivative, which is the effect, a given one the weight; P has its ridge already.
-        rest = _at(higher, block)
+        rest = _at(contract(tensors, k, m), block)
         if k == 2:
-            weights[where] = derivative - rest
+            weights[where] = derivative[where] - rest
         else:
-            weights[where] = derivative * shrink[where] - rest if learnt else (derivative - rest) * shrink[where]
+            whole = derivative[where]
+            weights[where] = whole * shrink[where] - rest if learnt else (whole - rest) * shrink[where]
             tensors[k] = dense(block, weights[where], len(m))
         effects[where] = (weights[where] + rest) * scale[where]
     if corrections and len(columns.block(2)):
         correction = correct_pairs(tensors.get(3), moments)[tuple(columns.block(2).T)]
         weights[columns.slice(2)] += correction
         effects[columns.slice(2)] += correction * scale[columns.slice(2)]
-    posterior = _posterior(columns, alphas, shrink, variance, scale, effects, M, learnt)
-    return Couplings(columns, weights, effects, variance, shrink, scale, posterior, P, noise, alphas, notes)
+    spread = (
+        _posterior(columns, alphas, shrink, variance, scale, effects, M, learnt) if prior is None else prior.variance
+    )
+    return Couplings(columns, weights, effects, variance, shrink, scale, spread, P, noise, alphas, notes, prior)
+
+
+def _derivatives(
+    moments: Moments, P: np.ndarray, noise: np.ndarray, columns: Interactions
+) -> tuple[np.ndarray, np.ndarray]:
+    """(p,) derivatives of the free energy, −P_ab, W_abc, U_abcd, and their sampling variances."""
+    M, space = moments.n_samples, moments.space
+    derivative, variance = np.zeros(len(columns)), np.zeros(len(columns))
+    raw = _whitened(moments, P, columns.order)
+    for k in columns.orders:
+        block, where = columns.block(k), columns.slice(k)
+        if k == 2:
+            variance[where] = precision.pair_variances(P, M)[tuple(block.T)]
+            derivative[where] = -P[tuple(block.T)]
+        else:
+            variance[where] = errors.permanents(noise, block) / M
+            derivative[where] = raw[k][tuple(block.T)]
+        variance[where] = Terms(space, Interactions.from_blocks([block], space.n_columns)).means(variance[where])
+    return derivative, variance
+
+
+def _shrink(
+    columns: Interactions,
+    alphas: dict[int, float],
+    estimates: np.ndarray,
+    variances: np.ndarray,
+    scale: np.ndarray,
+    learnt: bool,
+) -> np.ndarray:
+    """(p,) what a Gaussian prior leaves of each, of effects if it is learnt; precisions that are not known are."""
+    out = np.ones(len(columns))
+    for k in columns.orders:
+        where = columns.slice(k)
+        if k > 2:
+            alphas.setdefault(k, precision.learn_alpha(estimates[where], variances[where]))
+        unit2 = 1.0 if learnt else scale[where] ** -2.0
+        out[where] = 1.0 / (1.0 + alphas.get(k, 0.0) * unit2 * variances[where])
+    return out
 
 
 def _at(tensor: np.ndarray | float, block: np.ndarray) -> np.ndarray | float:

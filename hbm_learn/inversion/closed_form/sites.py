@@ -11,6 +11,8 @@ from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import errors
 from hbm_learn.inversion.result import InversionResult, norm_errors
+from hbm_learn.inversion.shrinkage.expectation import Sites
+from hbm_learn.inversion.shrinkage.marginals import Marginals
 from hbm_learn.model import BoltzmannMachine, gauge
 from hbm_learn.space import Space
 from hbm_learn.terms import Terms
@@ -59,7 +61,14 @@ def finish(found: Couplings, moments: Moments, seen: Moments, kept: Interactions
         sign=np.where(terms.df == 1, np.sign(terms.sum(column_effects)), 1.0),
         alpha={k: float(found.alpha.get(k, 0.0)) for k in kept.orders},
         notes=found.notes,
+        effect_marginals=None if found.sites is None else _marginals(found.sites, at, column_effects),
     )
+
+
+def _marginals(sites: Sites, at: np.ndarray | slice, effects: np.ndarray) -> Marginals:
+    """Posteriors of effects, which are sites themselves."""
+    main = np.arange(len(sites.mean))[at]
+    return Marginals(sites, main, np.ones(len(main)), effects, np.zeros(len(main)))
 
 
 def effects(
