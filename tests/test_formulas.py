@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from hbm_learn import BoltzmannMachine, Interactions, Moments, Space, invert, sample
+from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, Space, invert, sample
 from hbm_learn._kernels import score
 from hbm_learn.assessment import checks, dependence, intervals, nested, two_values
 from hbm_learn.assessment.node_data import DistinctRows, NodeData
@@ -278,3 +278,16 @@ def test_the_less_likely_sign():
     assert (rates[:3] < 1e-6).all()
     assert (rates[3:] > 0.05).all()
     assert (rates <= 0.5).all()
+
+
+# ---------------------------------------------------------------------- origins
+
+
+@pytest.mark.parametrize(("alphabet", "h", "origin"), [((-1, 1), 0.6, "middle"), ((0, 1), -2.0, "mode")])
+def test_the_evidence_finds_the_origin_of_sparse_couplings(alphabet, h, origin):
+    """Few couplings about 0 are many about the means: of ±1 that is the middle, of events what is most frequent."""
+    size = 0.5 if origin == "middle" else 1.5
+    J = {(0, 1): size, (2, 3): size, (4, 5): size, (0, 2, 4): size, (1, 3, 5): size, (5, 6, 7): size}
+    truth = BoltzmannMachine(np.full(8, h), J, alphabet=alphabet)
+    X = sample(truth, 8000, method="exact", random_state=23)
+    assert HBM(order=3).fit(X).origin_ == origin
