@@ -1,11 +1,16 @@
 """The closed-form inversion: exact where theory says so, and as biased as theory says elsewhere."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from oracle import ALPHABETS, distribution, random_model
 
 from hbm_learn import BoltzmannMachine, Interactions, Interval, Moments, datasets, infer, sample
+from hbm_learn.assessment.intervals import effect_intervals
 from hbm_learn.inversion.closed_form import diagonal, precision
+from hbm_learn.inversion.closed_form import learnt as closed_form_prior
+from hbm_learn.inversion.shrinkage import mixture
 
 
 def exact_moments(model, order):
@@ -224,6 +229,65 @@ def test_the_learnt_prior_finds_the_spread_of_the_couplings():
     noise = np.random.default_rng(2).choice([-1, 1], (4000, 40))
     _, absent = precision.learn_precision(Moments.from_samples(noise, order=2).covariance, 4000, np.arange(40))
     assert absent**-0.5 < 0.005
+
+
+def errors_of(truth, moments, **options):
+    """Root mean square error of the effects of each order."""
+    found = diagonal.invert(moments, **options)
+    standard = truth.in_space(moments.standard.space)
+    true = dict(zip(standard.interactions, standard.weights))
+    off = found.effects - np.array([true.get(mu, 0.0) for mu in found.terms.tuples])
+    return found, np.array([np.sqrt(np.mean(off[found.terms.order == k] ** 2)) for k in (2, 3)])
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_the_closed_form_learns_how_its_couplings_are_distributed(kind):
+    """Against one Gaussian an order of the same variance: better for a few strong ones, as good for many weak ones."""
+    ratios = []
+    for seed in range(4):
+        rng = np.random.default_rng([77, seed])
+        pairs, triplets = list(combinations(range(10), 2)), list(combinations(range(10), 3))
+        if kind == "dense":
+            truth = datasets.make_random(10, {2: 0.06, 3: 0.03}, h_std=0.1, random_state=seed)
+        else:
+            some = [pairs[i] for i in rng.choice(45, 5, False)] + [triplets[i] for i in rng.choice(120, 3, False)]
+            truth = BoltzmannMachine(np.zeros(10), {mu: 0.3 * rng.choice([-1, 1]) for mu in some})
+        moments = Moments.from_samples(sample(truth, 2000, method="exact", random_state=seed), order=3)
+        found, mine = errors_of(truth, moments)
+        s2 = float(np.mean(np.diag(moments.covariance)))
+        gaussian = {k: a * s2**k for k, a in found.alpha.items()}
+        ratios.append(mine / errors_of(truth, moments, alpha=gaussian)[1])
+    pairs_ratio, triplets_ratio = np.mean(ratios, axis=0)
+    least = {"sparse": 0.8, "dense": 1.03}[kind]
+    assert pairs_ratio < least
+    assert triplets_ratio < least
+
+
+def test_rare_coincidences_are_no_strong_couplings_of_the_closed_form(monkeypatch):
+    """Once where .01 were expected; without the deviate of a Poisson number (negative control) it passes for one."""
+    rng = np.random.default_rng(78)
+    truth = BoltzmannMachine(np.full(12, -3.5), {(0, 1): 1.0, (2, 3): 1.5}, alphabet=(0, 1))
+    tables = [sample(truth, 1000, method="exact", random_state=rng) for _ in range(3)]
+    tables = [Moments.from_samples(X, order=3) for X in tables]
+    mine = np.mean([errors_of(truth, each)[1] for each in tables], axis=0)
+    monkeypatch.setattr(closed_form_prior, "rooted", lambda terms, z, expected: z)
+    without = np.mean([errors_of(truth, each)[1] for each in tables], axis=0)
+    assert mine[0] < 0.9 * without[0]
+    assert mine[1] < 0.5 * without[1]
+
+
+def test_the_learnt_mixture_of_the_closed_form_moves_no_test(monkeypatch):
+    truth = datasets.make_random(8, {2: 0.1, 3: 0.05}, h_std=0.3, random_state=3)
+    moments = Moments.from_samples(sample(truth, 1000, method="exact", random_state=4), order=3)
+    learnt = diagonal.invert(moments)
+    monkeypatch.setattr(mixture, "scales", lambda n_samples: np.array([0.01, 0.02]))
+    other = diagonal.invert(moments)
+    assert np.abs(learnt.effects - other.effects).max() > 0.02
+    np.testing.assert_allclose(learnt.statistic, other.statistic, rtol=1e-9)
+    np.testing.assert_array_equal(learnt.sign, other.sign)
+    assert learnt.effect_marginals is not None
+    low, high = effect_intervals(learnt).T
+    assert ((low <= learnt.effects) & (learnt.effects <= high)).all()
 
 
 @pytest.mark.parametrize("order", [2, 3])

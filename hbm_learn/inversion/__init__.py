@@ -214,8 +214,8 @@ def fit(
     """
     check_number("l1_ratio", l1_ratio, 0.0, 1.0, what="the share of the ℓ1 penalty, between 0 and 1")
     check_refinement({"n_jobs": n_jobs, **options})
-    start = diagonal.invert(moments, columns, alpha, site)
     name = choose_refinement(refine, moments.space, len(columns), samples is not None)
+    start = diagonal.invert(moments, columns, alpha, site, mixtures=name is None)
     space, notes = moments.space, start.notes
     if name == "likelihood" and space.has_given:
         asked = refine == "likelihood"

@@ -28,9 +28,11 @@ from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import errors, precision, sites
 from hbm_learn.inversion.closed_form.corrections import LEVELS, Derivatives
 from hbm_learn.inversion.closed_form.corrections import corrections as find_corrections
+from hbm_learn.inversion.closed_form.learnt import posterior
 from hbm_learn.inversion.closed_form.tensors import apply_everywhere, contract, dense
 from hbm_learn.inversion.prior import check_alpha, expected_variance, widened_variance
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.inversion.shrinkage.expectation import Sites
 from hbm_learn.terms import Terms, all_terms, closure
 
 MAX_ORDER = 4
@@ -43,6 +45,7 @@ def invert(
     alpha: Any = "auto",
     site: str = "free",
     corrections: str = "auto",
+    mixtures: bool = True,
 ) -> InversionResult:
     """The closed form.
 
@@ -56,7 +59,8 @@ def invert(
         equations of the narrowed model return the frequencies. On the real line the narrowed model is the
         maximum-likelihood one.
     alpha : float, {order: float} or "auto"
-        Prior precision of the weights; or learnt, one for the effects of each order.
+        Prior precision of the weights; or learnt, a mixture for the effects of each order (one Gaussian where values
+        cannot be listed).
     site : str
         "free" or "quadratic", see ``Parameters``.
     corrections : {"auto", "none", "field", "clusters", "loops"}
@@ -65,6 +69,8 @@ def invert(
         order in the couplings, as far as noise and strength of the data let them lower the error. "clusters" and
         "loops", for comparison: three two-valued sites solved exactly, see ``closed_form.corrections``. With several
         functions of a site and a prior of the user's own weights, couplings are not corrected.
+    mixtures : bool
+        False: a learnt prior is one Gaussian of each order, which is enough for a fit to begin at.
 
     Notes
     -----
@@ -75,18 +81,18 @@ def invert(
     kept = all_terms(moments.order, space) if columns is None else columns
     # Products this small only lose to a second BLAS thread.
     with blas_for(0) if space.n_columns <= _FEW_COLUMNS else nullcontext():
-        found, seen = _found(moments, kept, alpha, corrections)
+        found, seen = _found(moments, kept, alpha, corrections, mixtures)
         return sites.finish(found, moments, seen, kept, site, reaction=corrections != "none")
 
 
 def effects(moments: Moments, columns: Interactions) -> np.ndarray:
     """(p,) effects of sets of columns alone, without a prior: ``invert(moments, columns, 0.0).column_effects``."""
     with blas_for(0) if moments.space.n_columns <= _FEW_COLUMNS else nullcontext():
-        found, seen = _found(moments, columns, 0.0, "auto")
+        found, seen = _found(moments, columns, 0.0, "auto", mixtures=False)
         return sites.effects(found, moments, seen, columns)[0]
 
 
-def _found(moments: Moments, kept: Interactions, alpha: Any, level: str) -> tuple[Couplings, Moments]:
+def _found(moments: Moments, kept: Interactions, alpha: Any, level: str, mixtures: bool) -> tuple[Couplings, Moments]:
     """The couplings in the gauge that the closed form works in, and the moments there."""
     space = moments.space
     if kept.order > min(moments.order, MAX_ORDER):
@@ -100,7 +106,7 @@ def _found(moments: Moments, kept: Interactions, alpha: Any, level: str) -> tupl
     free = isinstance(given, str) or not any(given.values())
     seen = moments.standard if free and not space.is_scalar else moments
     wanted = kept if seen is moments else closure(kept, space)
-    return _couplings(seen, wanted, alpha, level if space.is_scalar or free else "none"), seen
+    return _couplings(seen, wanted, alpha, level if space.is_scalar or free else "none", mixtures), seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +133,8 @@ class Couplings:
     alpha : dict
         {order: prior precision}.
     notes : list of str
+    sites : Sites or None
+        With a learnt mixture: the posterior of each effect.
     """
 
     columns: Interactions
@@ -141,48 +149,82 @@ class Couplings:
     noise: np.ndarray
     alpha: dict[int, float]
     notes: list[str]
+    sites: Sites | None = None
 
 
-def _couplings(moments: Moments, columns: Interactions, alpha: Any, level: str) -> Couplings:
+def _couplings(moments: Moments, columns: Interactions, alpha: Any, level: str, mixtures: bool) -> Couplings:
     """J, effects and errors from the cumulants of one gauge."""
     m, C, M, space = moments.mean, moments.covariance, moments.n_samples, moments.space
     P, alphas, notes = _precision(moments, alpha, columns.order)
     if space.is_real and len(columns) < len(m) * (len(m) - 1) // 2:
         P = precision.selected_precision(P, columns.block(2))
     learnt = isinstance(alpha, str)
-    s = np.sqrt(np.diag(C))
-    scale = errors.products(s, columns)
-    variance, weights, shrink = np.zeros(len(columns)), np.zeros(len(columns)), np.ones(len(columns))
-    spread = np.zeros(len(columns))
-    effects = np.zeros(len(columns))
-    fewer = errors.rows_for_one(moments, columns)
+    scale = errors.products(np.sqrt(np.diag(C)), columns)
     noise = P @ C @ P if columns.order > 2 else P  # the covariance of Y = (φ − m) P; P itself without a prior
-    raw = _derivatives(moments, P, noise, columns.order, level)
+    derivative, variance, spread = _estimates(moments, P, noise, columns, level)
+    shrink = _shrink(columns, alphas, derivative * scale, variance * scale**2, scale, learnt)
+    weights, effects = np.zeros(len(columns)), np.zeros(len(columns))
+    prior = None
+    if learnt and mixtures and space.is_finite and np.isfinite(M) and len(columns):
+        # P has its ridge already: without it a pair is what it is over the share that is left of it.
+        ridge = np.where(np.arange(len(columns)) < columns.slice(2).stop, shrink, 1.0)
+        free = derivative / ridge
+        prior = posterior(moments, columns, free * scale, variance * scale**2)
+        shrink = np.divide(prior.mean, free * scale, out=shrink, where=free != 0.0)
+        derivative = np.where(ridge < 1.0, free * shrink, derivative)
     tensors: dict[int, np.ndarray] = {}
     for k in range(columns.order, 1, -1):
         block, where = columns.block(k), columns.slice(k)
         higher = contract(tensors, k, m) if columns.order > 3 or k > 2 else _slope(columns, weights, m)
-        spread[where] = errors.permanents(noise, block) / M * fewer[where]
-        variance[where] = spread[where]
-        if k == 2:
-            variance[where] = precision.pair_variances(P, M)[tuple(block.T)] * fewer[where]
-        derivative = raw[k][tuple(block.T)]
-        variance[where] = Terms(space, Interactions.from_blocks([block], len(m))).means(variance[where])
-        unit2 = scale[where] ** 2 if learnt else 1.0
-        if k > 2:
-            alphas.setdefault(k, precision.learn_alpha(derivative * scale[where], variance[where] * scale[where] ** 2))
-        shrink[where] = 1.0 / (1.0 + alphas.get(k, 0.0) * unit2 * variance[where])
         # A learnt prior shrinks the derivative, which is the effect, a given one the weight; P has its ridge already.
-        rest = _at(higher, block)
+        rest, whole = _at(higher, block), derivative[where]
         if k == 2:
-            weights[where] = derivative - rest
+            weights[where] = whole - rest
         else:
-            weights[where] = derivative * shrink[where] - rest if learnt else (derivative - rest) * shrink[where]
+            weights[where] = whole * shrink[where] - rest if learnt else (whole - rest) * shrink[where]
             if columns.order > 3:
                 tensors[k] = dense(block, weights[where], len(m))
         effects[where] = (weights[where] + rest) * scale[where]
-    posterior = _posterior(columns, alphas, shrink, variance, scale, effects, M, learnt)
-    return Couplings(columns, weights, effects, variance, spread, shrink, scale, posterior, P, noise, alphas, notes)
+    after = (
+        _posterior(columns, alphas, shrink, variance, scale, effects, M, learnt) if prior is None else prior.variance
+    )
+    return Couplings(columns, weights, effects, variance, spread, shrink, scale, after, P, noise, alphas, notes, prior)
+
+
+def _estimates(
+    moments: Moments, P: np.ndarray, noise: np.ndarray, columns: Interactions, level: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(p,) derivatives of the free energy; sampling variances of the couplings, the mean over a block of several
+    functions; and of each derivative by itself."""
+    M, space, fewer = moments.n_samples, moments.space, errors.rows_for_one(moments, columns)
+    derivative, variance, spread = (np.zeros(len(columns)) for _ in range(3))
+    raw = _derivatives(moments, P, noise, columns.order, level)
+    for k in columns.orders:
+        block, where = columns.block(k), columns.slice(k)
+        derivative[where] = raw[k][tuple(block.T)]
+        spread[where] = errors.permanents(noise, block) / M * fewer[where]
+        mine = precision.pair_variances(P, M)[tuple(block.T)] * fewer[where] if k == 2 else spread[where]
+        variance[where] = Terms(space, Interactions.from_blocks([block], space.n_columns)).means(mine)
+    return derivative, variance, spread
+
+
+def _shrink(
+    columns: Interactions,
+    alphas: dict[int, float],
+    estimates: np.ndarray,
+    variances: np.ndarray,
+    scale: np.ndarray,
+    learnt: bool,
+) -> np.ndarray:
+    """(p,) what a Gaussian prior leaves of each, of effects if it is learnt; precisions that are not known are."""
+    out = np.ones(len(columns))
+    for k in columns.orders:
+        where = columns.slice(k)
+        if k > 2:
+            alphas.setdefault(k, precision.learn_alpha(estimates[where], variances[where]))
+        unit2 = 1.0 if learnt else scale[where] ** -2.0
+        out[where] = 1.0 / (1.0 + alphas.get(k, 0.0) * unit2 * variances[where])
+    return out
 
 
 def _slope(columns: Interactions, weights: np.ndarray, m: np.ndarray) -> np.ndarray | float:

@@ -14,6 +14,8 @@ from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import errors
 from hbm_learn.inversion.closed_form.tensors import dense
 from hbm_learn.inversion.result import InversionResult, norm_errors
+from hbm_learn.inversion.shrinkage.expectation import Sites
+from hbm_learn.inversion.shrinkage.marginals import Marginals
 from hbm_learn.model import BoltzmannMachine, gauge
 from hbm_learn.space import Space
 from hbm_learn.terms import Terms
@@ -75,7 +77,14 @@ def finish(
         alpha={k: float(found.alpha.get(k, 0.0)) for k in kept.orders},
         notes=found.notes,
         informed=None if moments.is_complete else 1.0 / errors.rows_for_one(moments, kept),
+        effect_marginals=None if found.sites is None else _marginals(found.sites, at, column_effects),
     )
+
+
+def _marginals(sites: Sites, at: np.ndarray | slice, effects: np.ndarray) -> Marginals:
+    """Posteriors of effects, which are sites themselves."""
+    main = np.arange(len(sites.mean))[at]
+    return Marginals(sites, main, np.ones(len(main)), effects, np.zeros(len(main)))
 
 
 def effects(

@@ -24,6 +24,8 @@ NARROWEST, BROADEST, RATIO = 0.1, 2.0, np.sqrt(2.0)
 # their distribution is not taken for certain.
 PSEUDO = 1.0
 _SWEEPS = 100
+# Terms whose components are made at a time.
+_ROWS = 2**15
 # Of many couplings those with a deviate beyond this teach the weights, and of the others every so many.
 _TAIL, _MOST = 2.5, 2000
 
@@ -125,9 +127,14 @@ def shrinkage(cavities: Cavities, sigma: np.ndarray) -> np.ndarray:
 
 def moments(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(T,) the factor of ρ in the posterior mean, the mean variance of an entry of β, and ln of the site's integral."""
-    R, total = responsibilities(cavities, sigma, pi)
-    w = shrinkage(cavities, sigma)
-    mean = np.einsum("tj,tj->t", R, w)
-    square = np.einsum("tj,tj->t", R, w**2) - mean**2
-    variance = mean + np.maximum(square, 0.0) * cavities.square / cavities.df
+    T = len(cavities.precision)
+    mean, variance, total = np.empty(T), np.empty(T), np.empty(T)
+    for lo in range(0, T, _ROWS):
+        part = slice(lo, lo + _ROWS)
+        some = cavities.at(part)
+        R, total[part] = responsibilities(some, sigma, pi)
+        w = shrinkage(some, sigma)
+        mean[part] = np.einsum("tj,tj->t", R, w)
+        square = np.einsum("tj,tj->t", R, w**2) - mean[part] ** 2
+        variance[part] = mean[part] + np.maximum(square, 0.0) * some.square / some.df
     return mean, variance, total
