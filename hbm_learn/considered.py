@@ -96,7 +96,7 @@ def require_variation(moments: Moments) -> None:
             f"column {label(i)} is on {space.alphabets[i]} beside columns with listed values: a fit takes listed "
             "values in every column, or continuous ones in every column; bin it into a few values."
         )
-    constant = np.unique(space.site[~(np.diag(moments.covariance) > 0)])
+    constant = np.flatnonzero(np.logical_and.reduceat(~(np.diag(moments.covariance) > 0), space.column_ptr[:-1]))
     if constant.size:
         labels = ", ".join(label(int(i)) for i in constant[:10])
         more = f" and {constant.size - 10} more" if constant.size > 10 else ""

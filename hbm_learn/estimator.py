@@ -19,7 +19,7 @@ from hbm_learn.assessment.trust import Trust
 from hbm_learn.considered import check_order, considered_columns, powers_needed, require_room, require_variation
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
-from hbm_learn.data.tables import CompleteRows, complete_rows
+from hbm_learn.data.tables import CompleteRows, as_frame, complete_rows
 from hbm_learn.fitted import FittedMachine
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.learning import Learning
@@ -306,6 +306,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
     def _check_arguments(self, X: Any) -> None:
         """Parameters, and names that scikit-learn will not have, before any work."""
         check_settings(self)
+        as_frame(X)  # refuses a name that is there twice in our words
         _get_feature_names(X)
 
     def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> tuple[Samples, CompleteRows]:
