@@ -108,7 +108,7 @@ def require_variation(moments: Moments) -> None:
         if empty.size:
             labels = ", ".join(label(int(i)) for i in empty[:10])
             raise ValueError(f"column {labels} holds no value at all, so that nothing can be learnt of it: drop it.")
-    constant = np.unique(space.site[~(np.diag(moments.covariance) > 0)])
+    constant = np.flatnonzero(np.logical_and.reduceat(~(np.diag(moments.covariance) > 0), space.column_ptr[:-1]))
     if constant.size:
         labels = ", ".join(label(int(i)) for i in constant[:10])
         more = f" and {constant.size - 10} more" if constant.size > 10 else ""

@@ -20,6 +20,7 @@ from hbm_learn.considered import check_order, considered_columns, powers_needed,
 from hbm_learn.data.given import require_present
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
+from hbm_learn.data.tables import as_frame
 from hbm_learn.fitted import FittedMachine
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.learning import Learning
@@ -311,6 +312,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
     def _check_arguments(self, X: Any) -> None:
         """Parameters, and names that scikit-learn will not have, before any work."""
         check_settings(self)
+        as_frame(X)  # refuses a name that is there twice in our words
         _get_feature_names(X)
 
     def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> Samples:

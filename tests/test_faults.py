@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
+import re
 import resource
 import subprocess
 import sys
 import tracemalloc
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.lib import format as npy
 
+import hbm_learn
 from hbm_learn import BoltzmannMachine, datasets
 from hbm_learn.cli import main
 from hbm_learn.io import models, tables
@@ -265,3 +269,29 @@ def test_other_things_than_files_are_refused():
     for nothing in (None, 12345, 1.5, ["model.npz"], b"\x00"):
         with pytest.raises(ValueError, match="not a model"):
             BoltzmannMachine.load(nothing)
+
+
+# ---------------------------------------------------------------------- no network, nothing executed
+
+NETWORK = {"socket", "ssl", "http", "urllib", "requests", "ftplib", "smtplib", "asyncio", "xmlrpc", "webbrowser"}
+EXECUTION = {"pickle", "marshal", "shelve", "subprocess", "ctypes", "cloudpickle", "dill"}
+
+
+def test_the_package_imports_neither_network_nor_what_executes_data():
+    found = set()
+    for path in (Path(hbm_learn.__file__).parent).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found |= {name.split(".")[0] for name in names}
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in ("eval", "exec", "compile", "__import__"), path
+    assert "numpy" in found, "the look finds imports"
+    assert not found & (NETWORK | EXECUTION)
+
+
+def test_the_report_allows_nothing_but_itself(folder):
+    assert main(["fit", "data.csv", "--order", "2", "--report", "report.html"]) == 0
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in text.split("</head>")[0]
+    assert not re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", text)

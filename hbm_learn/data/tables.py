@@ -69,7 +69,8 @@ def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray:
         raise ValueError(f"sample_weight[{bad[0]}] = {weights[bad[0]]}: weights must be finite and not negative.")
     if not weights.any():
         raise ValueError("sample_weight is zero for every row: at least one weight must be positive.")
-    total = float(weights.sum())
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
     if not _LEAST_TOTAL <= total <= _LARGEST_TOTAL:
         raise ValueError(
             f"sample_weight sums to {total:g}, which is the number of rows that a fit goes by: scale the weights so "
