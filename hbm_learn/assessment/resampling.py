@@ -191,8 +191,9 @@ def bootstrap(
     rows; one that cannot be made, as where a column is constant among the rows drawn, or that does not converge, is
     left out and counted, with a warning.
 
-    The spread is that of the estimate as it is: with a learnt prior, of shrunk estimates, which vary less than those of
-    alpha=0 and are biased towards zero; intervals of the couplings themselves are ``est.effect_intervals()``.
+    The spread is that of the estimate as it is. Without a prior (alpha=0) it agrees with the errors of the fit. A
+    learnt prior takes some of the noise of the table, which every draw has beside its own, for effects, and shrinks
+    less: the spread of weak couplings is then larger than their errors, and ``est.effect_intervals()`` are better.
 
     Parameters
     ----------
