@@ -220,7 +220,7 @@ def _read_excel(path: Path) -> Any:
 
 def _read_numpy(path: Path) -> Any:
     if path.suffix.lower() == ".npy":
-        return np.load(path, allow_pickle=False, mmap_mode="r")
+        return np.lib.format.open_memmap(path, mode="r")  # np.load would leave a file that is none of its kind open
     with Archive(path) as archive:
         if _storage.is_model(archive):
             raise ValueError("this is a model, not a table of samples.")
