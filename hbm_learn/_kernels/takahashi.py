@@ -1,4 +1,4 @@
-"""Entries of the inverse of a sparse matrix from its triangular factors (Takahashi's recursion)."""
+"""Sparse LDLᵀ on a pattern that is known, solutions with it, and entries of the inverse (Takahashi's recursion)."""
 
 from __future__ import annotations
 
@@ -45,3 +45,58 @@ def selected_inverse(indptr, indices, L, d):
             here[k] = False
         Z[lo] = diagonal
     return Z
+
+
+@njit(cache=True, nogil=True)
+def factorise(indptr, indices, values):
+    """L (nnz,) and d (n,) of A = L diag(d) Lᵀ, column by column; False unless A is positive definite.
+
+    ``values`` (nnz,) are A's on the pattern of L: columns of a lower triangle, rows ascending, the diagonal first,
+    closed under fill.
+    """
+    n = len(indptr) - 1
+    L, d, x = np.empty(len(indices)), np.empty(n), np.zeros(n)
+    place = indptr[:-1] + 1  # the next row of each column
+    first = np.full(n, -1)  # lists of columns whose next row this is
+    follows = np.full(n, -1)
+    for c in range(n):
+        lo, hi = indptr[c], indptr[c + 1]
+        for at in range(lo, hi):
+            x[indices[at]] = values[at]
+        k = first[c]
+        while k >= 0:
+            after, at, end = follows[k], place[k], indptr[k + 1]
+            factor = L[at] * d[k]
+            for q in range(at, end):
+                x[indices[q]] -= factor * L[q]
+            if at + 1 < end:
+                place[k] = at + 1
+                row = indices[at + 1]
+                follows[k], first[row] = first[row], k
+            k = after
+        pivot = x[c]
+        if not pivot > 0.0:
+            return L, d, False
+        d[c], L[lo] = pivot, 1.0
+        for at in range(lo + 1, hi):
+            L[at] = x[indices[at]] / pivot
+        if lo + 1 < hi:
+            row = indices[lo + 1]
+            follows[c], first[row] = first[row], c
+    return L, d, True
+
+
+@njit(cache=True, nogil=True)
+def solve(indptr, indices, L, d, x):
+    """(L diag(d) Lᵀ)⁻¹ x in place, x (n, k)."""
+    n, k = x.shape
+    for c in range(n):
+        for at in range(indptr[c] + 1, indptr[c + 1]):
+            for j in range(k):
+                x[indices[at], j] -= L[at] * x[c, j]
+    for c in range(n - 1, -1, -1):
+        for j in range(k):
+            x[c, j] /= d[c]
+        for at in range(indptr[c] + 1, indptr[c + 1]):
+            for j in range(k):
+                x[c, j] -= L[at] * x[indices[at], j]

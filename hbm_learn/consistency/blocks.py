@@ -81,6 +81,11 @@ def transpose(stack: np.ndarray) -> np.ndarray:
     return np.swapaxes(stack, -1, -2)
 
 
+def inverse(stack: np.ndarray) -> np.ndarray:
+    """Of each matrix in a stack; numbers are spared the detour through LAPACK."""
+    return 1.0 / stack if stack.shape[-1] == 1 else np.linalg.inv(stack)
+
+
 def symmetric(stack: np.ndarray) -> np.ndarray:
     """The symmetric part of each matrix in a stack."""
     return 0.5 * (stack + transpose(stack))

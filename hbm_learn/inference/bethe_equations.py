@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from hbm_learn.consistency.blocks import each, transpose
+from hbm_learn.consistency.blocks import inverse as inverse_of
 from hbm_learn.inference.bethe_point import BethePoint, DenseInverse, LoopPoint, Pattern
 from hbm_learn.inference.block_sites import BlockSites, BlockState
 from hbm_learn.inference.factors import FactorGroup, Tilted, find_factors, owners_of, tilt
@@ -125,7 +126,7 @@ class BetheConsistency:
     def marginals(self, s: BlockState) -> Marginals:
         """p_i and functions orthonormal under it."""
         log_p, w, third = [], [], []
-        inverse = each(np.linalg.inv, s.L)
+        inverse = each(inverse_of, s.L)
         for theta, psi, columns, g, l in zip(self._theta, self._psi, self.sites.blocks.columns, s.groups, inverse):
             exponent = theta + np.einsum("gqr,gr->gq", psi, s.beta[columns])
             exponent -= exponent.max(axis=1, keepdims=True)

@@ -19,6 +19,7 @@ from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse import coo_array, csr_array
 
 from hbm_learn.consistency.blocks import each, transpose
+from hbm_learn.consistency.blocks import inverse as inverse_of
 from hbm_learn.inference.block_equations import sandwich
 from hbm_learn.inference.block_sites import BlockState
 from hbm_learn.inference.bordered import BorderedSystem, DenseBordered
@@ -94,7 +95,7 @@ class BethePoint:
         self.inverse, self.field = inverse, field
         sites = problem.sites
         self.diagonal = [inverse.blocks(c) for c in sites.blocks.columns]
-        self._inverses = each(np.linalg.inv, self.diagonal)
+        self._inverses = each(inverse_of, self.diagonal)
         mismatch = [x - np.eye(x.shape[-1]) for x in self._inverses]
         R1 = s.beta + sites.reaction_field(s.m, s.Lambda) - field
         self.R = np.concatenate([R1, sites.entries(self._outward(mismatch))])

@@ -1,8 +1,8 @@
 """The inverse of a sparse positive definite matrix on its pattern, without the rest of it.
 
-S = L D Lᵀ by SuperLU without pivoting, in an order of the rows that is found once; S⁻¹ on the pattern of L by
-Takahashi's recursion (``_kernels.takahashi``). On a square lattice of n sites that is O(n log n) numbers and O(n^1.5)
-flops, and there is no error but rounding.
+S = L D Lᵀ in an order of the rows and on a pattern that SuperLU finds once; S⁻¹ on the pattern of L by Takahashi's
+recursion (``_kernels.takahashi``). On a square lattice of n sites that is O(n log n) numbers and O(n^1.5) flops, and
+there is no error but rounding.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
 
-from hbm_learn._kernels.takahashi import selected_inverse
+from hbm_learn._kernels.takahashi import factorise, selected_inverse, solve
 
 
 @dataclass(frozen=True)
 class Factorised:
-    """S⁻¹ on the pattern of its factor (lower triangle, columns in ``order``), ln det S, and the factor itself."""
+    """S⁻¹ on the pattern of its factor (lower triangle, columns in ``order``), ln det S, and the factor L, d itself."""
 
     lower: csc_array
     log_det: float
-    factor: Any
+    L: np.ndarray
+    d: np.ndarray
     order: np.ndarray
     place: np.ndarray
 
     def solve(self, x: np.ndarray) -> np.ndarray:
         """S⁻¹x, x (n,) or (n, k)."""
-        out = np.empty_like(x)
-        out[self.order] = self.factor.solve(x[self.order])
-        return out
+        moved = np.ascontiguousarray(x[self.order].reshape(len(x), -1), dtype=np.float64)
+        solve(self.lower.indptr, self.lower.indices, self.L, self.d, moved)
+        return moved[self.place].reshape(x.shape)
 
     def blocks(self, columns: np.ndarray) -> np.ndarray:
         """(g, r, r) blocks of S⁻¹ at columns (g, r), which the pattern of S must have."""
@@ -56,25 +57,25 @@ class SparseInverse:
         self.order = np.argsort(_factorise(dominant, "MMD_AT_PLUS_A").perm_c)
         self._place = place = np.argsort(self.order)
         rows = np.repeat(np.arange(n), degree)
-        moved = csc_array((np.arange(1.0, pattern.nnz + 1), (place[rows], place[pattern.indices])), shape=pattern.shape)
-        moved.sort_indices()
-        self._source = moved.data.astype(np.intp) - 1
-        self._indices, self._indptr, self._shape = moved.indices, moved.indptr, pattern.shape
+        row, column = place[rows], place[pattern.indices]
+        moved = dominant[self.order][:, self.order]
+        L = csc_array(_factorise(csc_array(moved), "NATURAL").L)
+        L.sort_indices()
+        self._indptr, self._indices = L.indptr, L.indices
+        L.data = np.arange(1.0, L.nnz + 1)
+        self._source = np.flatnonzero(row >= column)
+        self._target = np.asarray(L[row[self._source], column[self._source]]).ravel().astype(np.intp) - 1
 
     def __call__(self, data: np.ndarray) -> Factorised | None:
         """For the values on the pattern (csr order); None unless the matrix is positive definite."""
-        matrix = csc_array((data[self._source], self._indices, self._indptr), shape=self._shape)
-        try:
-            lu = _factorise(matrix, "NATURAL")
-        except RuntimeError:  # exactly singular
+        values, n = np.zeros(len(self._indices)), len(self.order)
+        values[self._target] = data[self._source]
+        L, d, found = factorise(self._indptr, self._indices, values)
+        if not found:
             return None
-        d = lu.U.diagonal()
-        if not (d > 0).all() or not np.array_equal(lu.perm_r, np.arange(len(d))):
-            return None
-        L = csc_array(lu.L)
-        L.sort_indices()
-        Z = csc_array((selected_inverse(L.indptr, L.indices, L.data, d), L.indices, L.indptr), shape=L.shape)
-        return Factorised(Z, float(np.log(d).sum()), lu, self.order, self._place)
+        Z = selected_inverse(self._indptr, self._indices, L, d)
+        lower = csc_array((Z, self._indices, self._indptr), shape=(n, n))
+        return Factorised(lower, float(np.log(d).sum()), L, d, self.order, self._place)
 
 
 def _factorise(matrix: csc_array, order: Any) -> Any:
