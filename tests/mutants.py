@@ -103,7 +103,7 @@ INTERVALS = [
         "(a**2)[:, None] * w",
         f"{SHRINK} -k does_not_explain",
     ),
-    Mutant("inversion/shrinkage/marginals.py", "np.minimum(below, 1.0 - below)", "below", f"{SHRINK} -k quantiles"),
+    Mutant("inversion/shrinkage/marginals.py", "np.minimum(below, 1.0 - below)", "below", f"{FORMULAS} -k likely_sign"),
     Mutant(
         "inversion/shrinkage/mixture.py",
         "np.maximum(share, 0.5)",
@@ -545,7 +545,7 @@ DATA = [
         "data/tables.py",
         "None if weights is None else weights[kept]",
         "None if weights is None else weights[: len(kept)]",
-        "tests/test_estimator.py tests/test_tables.py -k 'nan_are_left_out or left_out'",
+        f"{FORMULAS} -k weights_follow",
     ),
     Mutant(
         "estimator.py",

@@ -16,6 +16,7 @@ from hbm_learn.assessment import checks, dependence, intervals, nested, two_valu
 from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.score_tests import add_tests
 from hbm_learn.data.samples import Samples
+from hbm_learn.data.tables import complete_rows
 from hbm_learn.inversion.closed_form import errors, precision
 from hbm_learn.inversion.composite import pseudolikelihood, sandwich
 from hbm_learn.inversion.parameters import Parameters
@@ -146,6 +147,13 @@ def test_distinct_rows_have_their_own_weights():
     assert found == {row: weight for row, weight in expected.items() if weight}
 
 
+def test_weights_follow_rows_that_are_left_out():
+    X, w = np.array([[0.0, 1.0], [np.nan, 1.0], [1.0, 0.0], [1.0, 1.0]]), np.array([1.0, 2.0, 3.0, 4.0])
+    found = complete_rows(X, w)
+    np.testing.assert_array_equal(found.sample_weight, [1.0, 3.0, 4.0])
+    np.testing.assert_array_equal(found.kept, [0, 2, 3])
+
+
 def test_cumulants_of_small_rows():
     rng = np.random.default_rng(15)
     p = rng.dirichlet(np.ones(3), 20)
@@ -161,7 +169,7 @@ def test_cumulants_of_small_rows():
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_no_deviate_of_two_values_exceeds_that_of_the_outcome(sign):
     """One row speaks, and others so little that the sum is all but at its edge: the saddlepoint is far out there."""
-    eta, h = np.array([-4.05, -4.9, -2.71, -2.69, -4.58]), sign * np.array([0.0015, 0.0, 0.0001, 4.3031, 0.0])
+    eta, h = np.array([-4.05, -4.9, -2.71, -2.69, -4.58]), sign * np.array([0.0015, 0.001, 0.0001, 4.3, 0.001])
     x, O = np.array([1, 1, 1, 1, 0], dtype=np.uint8), np.array([[0.0], [1.0]])
     z, S, _ = two_values.tail(eta, h, O, x, np.ones(5), 2.0)
     p = 1.0 / (1.0 + np.exp(-eta))
