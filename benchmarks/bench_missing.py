@@ -114,7 +114,8 @@ def main():
                 f"{np.mean(np.abs(z) < 1.96):7.3f}{rms(get['rmse']) / rms(get['rmse complete']):6.2f}"
                 f"{rms(get['free rmse']) / rms(get['free rmse complete']):6.2f}{get['cover zeros'].mean():8.3f}"
                 f"{get['cover others'].mean():8.3f}{get['cover complete'].mean():8.3f}"
-                f"{np.mean(np.abs(get['null z']) > 1.96):7.4f}{np.mean(np.abs(get['null z']) > 3):7.4f}{get['seconds'].mean():6.1f}",
+                f"{np.mean(np.abs(get['null z']) > 1.96):7.4f}{np.mean(np.abs(get['null z']) > 3):7.4f}"
+                f"{get['seconds'].mean():6.1f}",
                 flush=True,
             )
 
