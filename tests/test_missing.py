@@ -326,6 +326,7 @@ def test_stochastic_em_comes_to_the_observed_likelihood():
     drawn = HBM(order=2, alpha=0.0, refine="pseudolikelihood", random_state=0).fit(X)
     z = (drawn.effects_ - exact.effects_) / exact.effect_errors_
     assert np.sqrt(np.mean(z**2)) < 0.45
+    assert 0.95 < np.median(drawn.effect_errors_ / exact.effect_errors_) < 1.12
     filled_by_means = HBM(order=2, alpha=0.0).fit(np.where(np.isnan(X), np.sign(np.nanmean(X, axis=0)), X))
     assert np.sqrt(np.mean(((filled_by_means.effects_ - exact.effects_) / exact.effect_errors_) ** 2)) > 0.9
 
@@ -354,6 +355,30 @@ def test_complete_rows_are_biased_where_all_rows_are_not(refine):
     assert np.abs(z["complete"][0]) > 5  # of (0, 1)
     assert np.abs(z["all"][0]) < 3.5
     assert np.sqrt(np.mean(z["all"] ** 2)) < 1.4
+
+
+def test_zeros_are_not_found_where_gaps_depend_on_what_is_tested():
+    """Most is missing where the first two columns agree: at their nodes, rows that have all members are chosen."""
+    model = BoltzmannMachine(np.full(6, 0.3), {(0, 1): 0.3, (1, 2): 0.3, (0, 3): 0.2})
+    X = sample(model, 8000, random_state=31).astype(float)
+    p = np.where(X[:, 0] == X[:, 1], 0.8, 0.05)[:, None] * (np.arange(6) > 1)
+    X[np.random.default_rng(32).random(X.shape) < p] = np.nan
+    for order in (2, 3):
+        table = HBM(order=order, random_state=0).fit(X).to_frame()
+        zero = ~table["interaction"].isin(list(model.couplings()))
+        assert table.loc[zero, "z"].abs().max() < 3.8
+        assert np.sqrt(np.mean(table.loc[zero, "z"] ** 2)) < 1.5
+
+
+def test_tests_say_what_the_estimate_does():
+    """Rows that lack a member say nothing of its coupling: with half of the cells missing, |z| is that of an estimate
+    over its error, and not that of all rows."""
+    X = with_gaps(sample(datasets.make_random(6, {2: 0.15}, 0.2, random_state=1), 6000, random_state=2), 0.45, 3)
+    est = HBM(order=2, alpha=0.0, random_state=0).fit(X)
+    wald = est.effects_ / est.effect_errors_
+    slope = float(est.tests_.z @ wald / (wald @ wald))
+    assert 0.85 < slope < 1.1
+    assert np.abs(est.tests_.z - wald).max() < 1.5
 
 
 # ---------------------------------------------------------------------- sweeps
