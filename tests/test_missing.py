@@ -12,6 +12,7 @@ from scipy import optimize, sparse, stats
 from hbm_learn import HBM, BoltzmannMachine, Moments, Nominal, datasets, invert, sample
 from hbm_learn.data.incomplete import IncompleteRows
 from hbm_learn.data.samples import Samples
+from hbm_learn.inversion.missing import shares
 from hbm_learn.inversion.missing.imputation import Imputer
 from hbm_learn.inversion.missing.observed import ObservedFit, ObservedPoint
 from hbm_learn.inversion.parameters import Parameters
@@ -284,3 +285,146 @@ def test_every_kind_of_fit_takes_gaps(options):
     found = {check.name: check for check in est.trust_.checks}["missing cells"]
     assert found.verdict == "good"
     assert found.value == pytest.approx(0.15, abs=0.02)
+
+
+# ---------------------------------------------------------------------- stochastic EM
+
+
+def test_thirty_columns_of_which_a_fifth_is_missing():
+    """No row is complete; what was planted is found."""
+    couplings = {(i, i + 1): 0.4 * (-1) ** i for i in range(0, 29, 3)}
+    X = with_gaps(sample(BoltzmannMachine(np.zeros(30), couplings), 800, random_state=11), 0.2, 12)
+    X = X[np.isnan(X).any(axis=1)]
+    est = HBM(order=2, random_state=0).fit(X)
+    table = est.to_frame()
+    strong = table[table["q_value"] < 0.01]
+    assert set(strong["interaction"]) == set(couplings)
+    assert table["n_effective"].between(0.4 * len(X), 0.75 * len(X)).all()
+    truth = np.array([couplings[mu] for mu in strong["interaction"]])
+    z = (strong["weight"] - truth) / strong["standard_error"]
+    assert np.sqrt(np.mean(z**2)) < 2.0
+
+
+def test_shares_are_those_of_the_exact_information():
+    X = with_gaps(sample(datasets.make_random(8, {2: 0.25}, 0.2, random_state=1), 8000, random_state=2), 0.3, 3)
+    samples = Samples.check(X, allow_nan=True)
+    moments = Moments.from_samples(samples, order=2)
+    parameters = Parameters(moments.standard.space, all_terms(2, moments.space), "free", moments.frequencies)
+    rows = IncompleteRows.of(samples)
+    fit = ObservedFit(rows, moments, parameters)
+    found = fit.fit(Prior({2: 0.0}), None)
+    filled = Imputer(rows, 10, random_state=0).draw(parameters.model(found.theta))
+    ratio = shares.from_copies(parameters, filled) / fit.informed(found)
+    assert np.abs(ratio[8:] - 1.0).max() < 0.15
+    assert abs(ratio[8:].mean() - 1.0) < 0.05
+
+
+def test_stochastic_em_comes_to_the_observed_likelihood():
+    """Without a prior, weak couplings: both methods have the same estimate, up to the noise of copies."""
+    X = with_gaps(sample(datasets.make_random(8, {2: 0.15}, 0.2, random_state=1), 3000, random_state=2), 0.3, 3)
+    exact = HBM(order=2, alpha=0.0).fit(X)
+    drawn = HBM(order=2, alpha=0.0, refine="pseudolikelihood", random_state=0).fit(X)
+    z = (drawn.effects_ - exact.effects_) / exact.effect_errors_
+    assert np.sqrt(np.mean(z**2)) < 0.45
+    assert 0.95 < np.median(drawn.effect_errors_ / exact.effect_errors_) < 1.12
+    filled_by_means = HBM(order=2, alpha=0.0).fit(np.where(np.isnan(X), np.sign(np.nanmean(X, axis=0)), X))
+    assert np.sqrt(np.mean(((filled_by_means.effects_ - exact.effects_) / exact.effect_errors_) ** 2)) > 0.9
+
+
+# ---------------------------------------------------------------------- missing at random
+
+
+def at_random(X, seed):
+    """All columns but the first two, most where these agree: complete rows are no fair sample."""
+    X = X.astype(float)
+    p = np.where(X[:, 0] == X[:, 1], 0.5, 0.05)[:, None] * (np.arange(X.shape[1]) > 1)
+    X[np.random.default_rng(seed).random(X.shape) < p] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("refine", ["auto", "pseudolikelihood"])
+def test_complete_rows_are_biased_where_all_rows_are_not(refine):
+    model = BoltzmannMachine(np.full(8, 0.1), {(0, 1): 0.2, (2, 3): 0.4, (1, 4): -0.3, (0, 5): 0.3})
+    X = at_random(sample(model, 4000, random_state=21), 22)
+    options = {"order": 2, "alpha": 0.0, "refine": refine, "random_state": 0}
+    truth = np.array([model.couplings().get(mu, 0.0) for mu in HBM(**options).fit(X).interactions_])
+    z = {}
+    for name, rows in (("all", X), ("complete", X[~np.isnan(X).any(axis=1)])):
+        est = HBM(**options).fit(rows)
+        z[name] = (est.weights_ - truth) / est.standard_errors_
+    assert np.abs(z["complete"][0]) > 5  # of (0, 1)
+    assert np.abs(z["all"][0]) < 3.5
+    assert np.sqrt(np.mean(z["all"] ** 2)) < 1.4
+
+
+def test_zeros_are_not_found_where_gaps_depend_on_what_is_tested():
+    """Most is missing where the first two columns agree: at their nodes, rows that have all members are chosen."""
+    model = BoltzmannMachine(np.full(6, 0.3), {(0, 1): 0.3, (1, 2): 0.3, (0, 3): 0.2})
+    X = sample(model, 8000, random_state=31).astype(float)
+    p = np.where(X[:, 0] == X[:, 1], 0.8, 0.05)[:, None] * (np.arange(6) > 1)
+    X[np.random.default_rng(32).random(X.shape) < p] = np.nan
+    for order in (2, 3):
+        table = HBM(order=order, random_state=0).fit(X).to_frame()
+        zero = ~table["interaction"].isin(list(model.couplings()))
+        assert table.loc[zero, "z"].abs().max() < 3.8
+        assert np.sqrt(np.mean(table.loc[zero, "z"] ** 2)) < 1.5
+
+
+def test_tests_say_what_the_estimate_does():
+    """Rows that lack a member say nothing of its coupling: with half of the cells missing, |z| is that of an estimate
+    over its error, and not that of all rows."""
+    X = with_gaps(sample(datasets.make_random(6, {2: 0.15}, 0.2, random_state=1), 6000, random_state=2), 0.45, 3)
+    est = HBM(order=2, alpha=0.0, random_state=0).fit(X)
+    wald = est.effects_ / est.effect_errors_
+    slope = float(est.tests_.z @ wald / (wald @ wald))
+    assert 0.85 < slope < 1.1
+    assert np.abs(est.tests_.z - wald).max() < 1.5
+
+
+# ---------------------------------------------------------------------- sweeps
+
+
+def planted(rng, n):
+    """±1 model with 3n/2 pairs."""
+    pairs = {}
+    for _ in range(int(1.5 * n)):
+        i, j = sorted(rng.choice(n, 2, replace=False).tolist())
+        pairs[i, j] = rng.choice([-1, 1]) * rng.uniform(0.1, 0.35)
+    return BoltzmannMachine(rng.normal(0, 0.2, n), pairs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "M", "refine", "n_sets"),
+    [(12, 1500, "auto", 30), (12, 1500, "pseudolikelihood", 20), (40, 3000, "pseudolikelihood", 3)],
+)
+@pytest.mark.parametrize("mechanism", ["mcar10", "mcar30", "mar"])
+def test_errors_intervals_and_tests_are_what_they_claim(n, M, refine, n_sets, mechanism):
+    z, inside, null, errors, complete = [], {True: [], False: []}, [], [], []
+    for k in range(n_sets):
+        rng = np.random.default_rng([2024, n, k])
+        model = planted(rng, n)
+        whole = sample(model, M, random_state=rng)
+        seed = int(rng.integers(2**31))
+        X = at_random(whole, seed) if mechanism == "mar" else with_gaps(whole, int(mechanism[4:]) / 100, seed)
+        options = {"order": 2, "refine": refine, "random_state": k}
+        est, free = HBM(**options).fit(X), HBM(**options, alpha=0.0).fit(X)
+        truth = np.array([model.couplings().get(mu, 0.0) for mu in est.interactions_])
+        low, high = est.confidence_intervals(0.95).T
+        for zero in (True, False):
+            mine = (truth == 0.0) == zero
+            inside[zero].append(((low <= truth) & (truth <= high))[mine])
+        null.append(est.tests_.z[truth == 0.0])
+        z.append((free.weights_ - truth) / free.standard_errors_)
+        few = HBM(**options, alpha=0.0).fit(whole[: round(free.to_frame()["n_effective"].mean())])
+        errors.append(free.weights_ - truth)
+        complete.append(few.weights_ - truth)
+    z, null = np.concatenate(z), np.concatenate(null)
+    assert 0.93 < np.sqrt(np.mean(z**2)) < 1.1
+    assert np.mean(np.abs(z) < 1.96) > 0.93
+    ratio = np.sqrt(np.mean(np.concatenate(errors) ** 2) / np.mean(np.concatenate(complete) ** 2))
+    assert ratio < 1.1
+    assert np.mean(np.concatenate(inside[True])) > 0.95
+    assert np.mean(np.concatenate(inside[False])) > 0.9  # so do those of complete rows
+    assert 0.035 < np.mean(np.abs(null) > 1.96) < 0.065
+    assert np.mean(np.abs(null) > 3) < 0.0075

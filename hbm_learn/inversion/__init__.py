@@ -250,7 +250,10 @@ def fit(
     else:
         result = inflated(method.fit(Prior(start.alpha, l1_ratio), first, **given), inflation)
     if recheck is not None and name == "pseudolikelihood":
-        result = recheck(result)
+        checked = recheck(result)
+        if informed is not None and checked is not result:
+            checked = inflated(checked, 1.0 / informed(checked))
+        result = checked
     found = in_coding(result, moments.space, moments.standard.space).with_notes(notes)
     return found if informed is None else replace(found, informed=informed(result)[parameters.n_own :])
 

@@ -52,15 +52,22 @@ class Imputer:
         self._listed = float(rows.n_completions.sum()) <= MAX_COMPLETIONS if listed is None else listed
         self._copies: np.ndarray | None = None
 
-    def draw(self, model: BoltzmannMachine) -> FilledRows:
-        """All rows, their missing cells drawn from a model on the same variables, in any gauge."""
+    def draw(self, model: BoltzmannMachine, n_copies: int | None = None) -> FilledRows:
+        """All rows, their missing cells drawn from a model on the same variables, in any gauge.
+
+        Parameters
+        ----------
+        model : BoltzmannMachine
+        n_copies : int or None
+            So many of the copies only.
+        """
         if self._listed and model.space.enumerable(MAX_STATES):
-            return FilledRows.of(self.rows, self._exact(model))
+            return FilledRows.of(self.rows, self._exact(model)[:, :n_copies])
         sweeps = SWEEPS
         if self._copies is None:
             self._copies, sweeps = self._independent(), FIRST_SWEEPS
         self._sweep(self._copies, model, sweeps)
-        return FilledRows.of(self.rows, self._copies.copy())
+        return FilledRows.of(self.rows, self._copies[:, :n_copies].copy())
 
     def _exact(self, model: BoltzmannMachine) -> np.ndarray:
         """(R, m, n) independent draws from P(missing | observed)."""

@@ -3,8 +3,9 @@
     F = Cov(t),     I = Cov_r(⟨t | obs_r⟩) = F − ⟨Cov(t | obs_r)⟩,     f_μ = (F⁻¹)_μμ / (I⁻¹)_μμ
     (F⁻¹)_μμ ≈ (1 + Σ_{ν≠μ} ρ_μν²) / F_μμ,     ρ_μν = F_μν / √(F_μμ F_νν),  and so for I
 
-in the standard gauge, where F is near the identity. M rows tell of J_μ what M f_μ complete ones would. Rows fall into
-two halves: of the products of their correlations, the noise has mean zero.
+in the standard gauge, where F is near the identity. M rows tell of J_μ what M f_μ complete ones would. The matrices are
+inverted while rows are many; beyond, the second line serves. Rows fall into two halves: of the products of their
+correlations, the noise has mean zero.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from hbm_learn import linalg
 from hbm_learn.data.incomplete import FilledRows
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
@@ -25,6 +27,8 @@ LEAST = 0.01
 # Entries of t that are held at once, multiplications for the covariances, and parameters whose correlations with all
 # others are looked at; those of one order have about the same.
 _HELD, _FLOPS, _SOME = 2**22, 1e10, 2000
+# Rows for each parameter from which the matrices themselves are inverted.
+_ROWS_A_PARAMETER = 60
 
 
 def from_copies(parameters: Parameters, rows: FilledRows) -> np.ndarray:
@@ -38,8 +42,12 @@ def from_copies(parameters: Parameters, rows: FilledRows) -> np.ndarray:
     stride = max(1, int(4.0 * P * len(some) * len(starts) / _FLOPS))
     shuffled = np.random.default_rng(0).permutation(len(starts))[::stride]
     halves = [_Spread.of(standard, rows, order, starts, half, some) for half in (shuffled[::2], shuffled[1::2])]
-    between, within = (sum(getattr(h, name) for h in halves) / 2 for name in ("between", "within"))
     m = rows.n_copies
+    if len(some) == P and len(shuffled) >= _ROWS_A_PARAMETER * P:
+        exact = _by_inverses(halves, m)
+        if exact is not None:
+            return np.clip(standard.block_means(exact), LEAST, 1.0)
+    between, within = (sum(getattr(h, name) for h in halves) / 2 for name in ("between", "within"))
     F, I = between + within * (1.0 - 1.0 / m), np.maximum(between - within / m, 0.0)
     f = np.divide(I, F, out=np.ones(P), where=F > 0)
     ratio = (1.0 + _squares(halves, some, 1.0 - 1.0 / m)) / (1.0 + _squares(halves, some, -1.0 / m))
@@ -88,6 +96,17 @@ class _Spread:
         mean /= total
         covariance = second / total - np.outer(mean[some], mean)
         return cls(squares / total - mean**2, spread / total, covariance, inner / total)
+
+
+def _by_inverses(halves: list[_Spread], m: int) -> np.ndarray | None:
+    """(P,) f itself, by the inverses of both matrices; None where I is not positive definite.
+
+    Both are of as many rows, whose noise enlarges both diagonals by the same factor.
+    """
+    between, within = (sum(getattr(h, name) for h in halves) / 2 for name in ("covariance", "inner"))
+    whole = linalg.spd_inverse(np.array(between + within * (1.0 - 1.0 / m), dtype=np.float64, order="C"))[0]
+    there = linalg.spd_inverse(np.array(between - within / m, dtype=np.float64, order="C"))[0]
+    return None if whole is None or there is None else np.diag(whole) / np.diag(there)
 
 
 def _squares(halves: list[_Spread], some: np.ndarray, share: float) -> np.ndarray:

@@ -30,8 +30,8 @@ from hbm_learn.inversion.shrinkage.learn import Information
 if TYPE_CHECKING:
     from hbm_learn.inversion import Refinement
 
-# Copies of each row with gaps, fewer where they would be too many entries.
-COPIES, FEWEST = 10, 3
+# Copies of each row with gaps; fewer where they would be too many entries, and on the way.
+COPIES, FEWEST = 20, 4
 _ENTRIES = 2**27
 # Rounds of imputation and fit: of the first fit, and of those under another prior, which begin where it ended.
 FIRST_ROUNDS, LATER_ROUNDS = 5, 1
@@ -52,7 +52,7 @@ class StochasticEM:
     """
 
     # Times that cells are drawn anew under a learnt mixture.
-    turns = 3
+    turns = 2
 
     def __init__(
         self,
@@ -79,19 +79,20 @@ class StochasticEM:
         rounds = FIRST_ROUNDS if self._method is None else LATER_ROUNDS
         theta = self.parameters.independent() if start is None else start
         for left in range(rounds - 1, -1, -1):
-            filled = self._fill(theta)
+            filled = self._fill(theta, FEWEST if left or rough else None)
             assert self._method is not None
             found = self._method.fit(prior, theta, rough=rough or left > 0, **options)
             if left:
-                self._share = from_copies(self.parameters, filled)
+                if left == rounds - 1:
+                    self._share = from_copies(self.parameters, filled)
                 theta = theta + (found.theta - theta) * self._length(found)
         self._share = from_copies(self.parameters, filled)
         f, m = self._share, self.imputer.n_copies
         self._factor = (1.0 + (1.0 - f) / (m * f)) / f
         return inflated(found, self._factor)
 
-    def _fill(self, theta: np.ndarray) -> FilledRows:
-        filled = self.imputer.draw(self.parameters.model(theta))
+    def _fill(self, theta: np.ndarray, n_copies: int | None = None) -> FilledRows:
+        filled = self.imputer.draw(self.parameters.model(theta), n_copies)
         self._method = self.prepare(filled.samples)
         return filled
 
