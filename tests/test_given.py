@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,6 +178,15 @@ def test_many_parameters_take_products_with_the_same_hessian(method):
     one, two = (products.precondition(each) for each in r)
     assert r[1] @ one == pytest.approx(r[0] @ two, rel=1e-8)  # symmetric
     assert (products.inverse_diagonal(np.ones(parameters.n_params)) > 0).all()
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_information_is_counted_once_for_each_modelled_member(kind):
+    samples, parameters, _, _, _ = prepared(kind, "standard", 60)
+    count = pseudolikelihood.prepare(samples, parameters).independence.count[parameters.n_own :]
+    modelled = ~parameters.space.given[parameters.space.site]
+    expected = [modelled[list(mu)].sum() for mu in parameters.columns.tuples]
+    np.testing.assert_allclose(count, expected, rtol=1e-9)
 
 
 # ---------------------------------------------------------------------- groups by themselves
@@ -531,6 +542,39 @@ def test_selection_keeps_the_difference(survey):
     assert not {mu for mu in est.interactions_ if set(mu) <= {6, 7}}
     with_fields = {(0, 6), (1, 6), (0, 1)}  # all subsets with a modelled member
     assert with_fields <= set(est.interactions_)
+
+
+def test_chains_of_the_check_keep_what_is_given(fitted, survey, monkeypatch):
+    from hbm_learn.assessment import predictive
+
+    seen = []
+
+    class Spy(predictive.Chains):
+        def __init__(self, model, widths, seed, initial=None, n_jobs=None):
+            super().__init__(model, widths, seed, initial, n_jobs)
+            seen.append((np.array(initial), self))
+
+    monkeypatch.setattr(predictive, "Chains", Spy)
+    samples = Samples.check(survey, space=fitted.model_.space)
+    found = predictive.check(fitted.model_, samples, 0, n_chains=64)
+    ((starts, chains),) = seen
+    known = {tuple(row) for row in next(samples.blocks())[0][:, 6:].tolist()}
+    assert {tuple(row) for row in starts[:, 6:].tolist()} <= known
+    np.testing.assert_array_equal(chains.states()[:, 6:], starts[:, 6:])
+    assert not (chains.states()[:, :6] == starts[:, :6]).all()
+    assert found.mixes
+    assert found.agrees_fitted
+    assert len(found.means.z) == 6
+
+
+def test_the_page_runs_as_written():
+    page = (Path(__file__).parents[1] / "docs" / "given.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    scope: dict[str, Any] = {}
+    for block in blocks[1:]:  # the first is on a table of the reader's
+        exec(compile(block, "given.md", "exec"), scope)
+    assert scope["est"].result_.method == "likelihood"
+    assert scope["kinetic"].interactions_ == scope["lags"].interactions
 
 
 # ---------------------------------------------------------------------- interactions
