@@ -410,6 +410,8 @@ def test_scores_are_conditional(fitted, survey):
     np.testing.assert_allclose(fitted.score_samples(rows), expected, rtol=1e-10)
     assert fitted.score(rows) == pytest.approx(expected.mean())
     assert fitted.log_likelihood(rows) == pytest.approx(total.mean(), rel=1e-10)
+    some = [0, 0, 0, 0, 1, 2]  # patterns that occur more often than others
+    assert fitted.log_likelihood(rows.iloc[some]) == pytest.approx(total[some].mean(), rel=1e-10)
     mean, error = fitted.log_likelihood(rows.head(3), method="ais", return_error=True)
     assert abs(mean - total[:3].mean()) < 5 * error + 1e-3
 
@@ -528,6 +530,24 @@ def test_groups_of_rows_and_weights_go_with_given_columns(survey):
     assert next(c for c in sorted_rows.trust_.checks if c.name == "dependence of rows").verdict == "good"
 
 
+def test_rows_that_are_alike_by_what_is_given_may_be_independent():
+    from hbm_learn.assessment.dependence import autocorrelation_time, design_effects
+
+    rng = np.random.default_rng(14)
+    group = np.repeat(rng.integers(2, size=100), 20)
+    items = (rng.random((2000, 5)) < np.where(group, 0.8, 0.2)[:, None]).astype(int)
+    table, blocks = np.column_stack([items, group]), np.repeat(np.arange(100), 20)
+    for given, low, high in (([5], 1.0, 1.3), (None, 5.0, np.inf)):
+        samples = Samples.check(table, given=given)
+        columns = all_terms(2, samples.space)
+        assert low <= autocorrelation_time(samples, columns) <= high
+        assert low <= max(design_effects(samples, columns, blocks).values()) <= 1.2 * high
+    slow = np.sin(np.arange(2000) / 20)  # pairs of items go with its square
+    items = (rng.random((2000, 5)) < 0.5 + 0.4 * slow[:, None]).astype(int)
+    samples = Samples.check(np.column_stack([items, slow]), given=[5])
+    assert autocorrelation_time(samples, all_terms(2, samples.space)) < 1.3
+
+
 def test_order_auto_and_powers(survey):
     est = HBM(given=["group"], powers=2).fit(
         survey[["item0", "item1", "item2", "group"]].assign(item2=survey.item3 + survey.item4)
@@ -587,6 +607,10 @@ def test_sets_of_given_columns_alone_are_none():
     assert len(found) == 6 - 1 + 4
     assert is_closed(found, space)
     assert (1, 2) not in closure(found, space).tuples
+    labels = Space.of([(0, 1), REGION, (0, 1, 2), (0, 1)], 4, 2, [False, True, True, False])
+    found = all_terms(3, labels)
+    assert is_closed(found, labels)
+    assert not any(labels.given[labels.site[list(mu)]].all() for mu in closure(found, labels).tuples)
 
 
 # ---------------------------------------------------------------------- mistakes
