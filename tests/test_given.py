@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,6 +178,15 @@ def test_many_parameters_take_products_with_the_same_hessian(method):
     one, two = (products.precondition(each) for each in r)
     assert r[1] @ one == pytest.approx(r[0] @ two, rel=1e-8)  # symmetric
     assert (products.inverse_diagonal(np.ones(parameters.n_params)) > 0).all()
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_information_is_counted_once_for_each_modelled_member(kind):
+    samples, parameters, _, _, _ = prepared(kind, "standard", 60)
+    count = pseudolikelihood.prepare(samples, parameters).independence.count[parameters.n_own :]
+    modelled = ~parameters.space.given[parameters.space.site]
+    expected = [modelled[list(mu)].sum() for mu in parameters.columns.tuples]
+    np.testing.assert_allclose(count, expected, rtol=1e-9)
 
 
 # ---------------------------------------------------------------------- groups by themselves
@@ -399,6 +410,8 @@ def test_scores_are_conditional(fitted, survey):
     np.testing.assert_allclose(fitted.score_samples(rows), expected, rtol=1e-10)
     assert fitted.score(rows) == pytest.approx(expected.mean())
     assert fitted.log_likelihood(rows) == pytest.approx(total.mean(), rel=1e-10)
+    some = [0, 0, 0, 0, 1, 2]  # patterns that occur more often than others
+    assert fitted.log_likelihood(rows.iloc[some]) == pytest.approx(total[some].mean(), rel=1e-10)
     mean, error = fitted.log_likelihood(rows.head(3), method="ais", return_error=True)
     assert abs(mean - total[:3].mean()) < 5 * error + 1e-3
 
@@ -517,6 +530,24 @@ def test_groups_of_rows_and_weights_go_with_given_columns(survey):
     assert next(c for c in sorted_rows.trust_.checks if c.name == "dependence of rows").verdict == "good"
 
 
+def test_rows_that_are_alike_by_what_is_given_may_be_independent():
+    from hbm_learn.assessment.dependence import autocorrelation_time, design_effects
+
+    rng = np.random.default_rng(14)
+    group = np.repeat(rng.integers(2, size=100), 20)
+    items = (rng.random((2000, 5)) < np.where(group, 0.8, 0.2)[:, None]).astype(int)
+    table, blocks = np.column_stack([items, group]), np.repeat(np.arange(100), 20)
+    for given, low, high in (([5], 1.0, 1.3), (None, 5.0, np.inf)):
+        samples = Samples.check(table, given=given)
+        columns = all_terms(2, samples.space)
+        assert low <= autocorrelation_time(samples, columns) <= high
+        assert low <= max(design_effects(samples, columns, blocks).values()) <= 1.2 * high
+    slow = np.sin(np.arange(2000) / 20)  # pairs of items go with its square
+    items = (rng.random((2000, 5)) < 0.5 + 0.4 * slow[:, None]).astype(int)
+    samples = Samples.check(np.column_stack([items, slow]), given=[5])
+    assert autocorrelation_time(samples, all_terms(2, samples.space)) < 1.3
+
+
 def test_order_auto_and_powers(survey):
     est = HBM(given=["group"], powers=2).fit(
         survey[["item0", "item1", "item2", "group"]].assign(item2=survey.item3 + survey.item4)
@@ -533,6 +564,39 @@ def test_selection_keeps_the_difference(survey):
     assert with_fields <= set(est.interactions_)
 
 
+def test_chains_of_the_check_keep_what_is_given(fitted, survey, monkeypatch):
+    from hbm_learn.assessment import predictive
+
+    seen = []
+
+    class Spy(predictive.Chains):
+        def __init__(self, model, widths, seed, initial=None, n_jobs=None):
+            super().__init__(model, widths, seed, initial, n_jobs)
+            seen.append((np.array(initial), self))
+
+    monkeypatch.setattr(predictive, "Chains", Spy)
+    samples = Samples.check(survey, space=fitted.model_.space)
+    found = predictive.check(fitted.model_, samples, 0, n_chains=64)
+    ((starts, chains),) = seen
+    known = {tuple(row) for row in next(samples.blocks())[0][:, 6:].tolist()}
+    assert {tuple(row) for row in starts[:, 6:].tolist()} <= known
+    np.testing.assert_array_equal(chains.states()[:, 6:], starts[:, 6:])
+    assert not (chains.states()[:, :6] == starts[:, :6]).all()
+    assert found.mixes
+    assert found.agrees_fitted
+    assert len(found.means.z) == 6
+
+
+def test_the_page_runs_as_written():
+    page = (Path(__file__).parents[1] / "docs" / "given.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    scope: dict[str, Any] = {}
+    for block in blocks[1:]:  # the first is on a table of the reader's
+        exec(compile(block, "given.md", "exec"), scope)
+    assert scope["est"].result_.method == "likelihood"
+    assert scope["kinetic"].interactions_ == scope["lags"].interactions
+
+
 # ---------------------------------------------------------------------- interactions
 
 
@@ -543,6 +607,10 @@ def test_sets_of_given_columns_alone_are_none():
     assert len(found) == 6 - 1 + 4
     assert is_closed(found, space)
     assert (1, 2) not in closure(found, space).tuples
+    labels = Space.of([(0, 1), REGION, (0, 1, 2), (0, 1)], 4, 2, [False, True, True, False])
+    found = all_terms(3, labels)
+    assert is_closed(found, labels)
+    assert not any(labels.given[labels.site[list(mu)]].all() for mu in closure(found, labels).tuples)
 
 
 # ---------------------------------------------------------------------- mistakes

@@ -10,8 +10,6 @@ chains start at data rows, others from independent draws and from far states, an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from hbm_learn._kernels.conditional import monomials
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.assessment import counts
 from hbm_learn.assessment.compared import Compared
+from hbm_learn.assessment.compared_sets import random_sets, some_sets
 from hbm_learn.assessment.node_data import frequencies
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
@@ -264,8 +263,8 @@ def _compare(
         return Compared(*_z(data, w, here, sets), sets.tuples)
 
     singles = Interactions.from_blocks([modelled[:, None]], standard.n_columns)
-    fitted = _some(model.columns, rng, most)
-    pairs = fitted if set(model.columns.orders) == {2} else _random_sets(standard, 2, rng, most)
+    fitted = some_sets(model.columns, rng, most)
+    pairs = fitted if set(model.columns.orders) == {2} else random_sets(standard, 2, rng, most)
     same = compared(fitted)
     own, sums = total[:, kind == 0], data[:, modelled].sum(axis=1)
     edges, histograms = _histograms(sums, w, own)
@@ -274,7 +273,7 @@ def _compare(
         means=compared(singles),
         covariances=same if pairs is fitted else compared(pairs),
         fitted=same,
-        unfitted=compared(_random_sets(standard, model.order + 1, rng, most)),
+        unfitted=compared(random_sets(standard, model.order + 1, rng, most)),
         total=_total(sums, w, own),
         r_hat=float(r_hat.max()),
         total_r_hat=float(r_hat[-2]),
@@ -287,31 +286,6 @@ def _compare(
         model_histogram=histograms[1],
         counts=counts.histograms(codes, w, draws[:, kind == 0]) if counts.are_events(space) else None,
     )
-
-
-def _some(sets: Interactions, rng: np.random.Generator, most: int) -> Interactions:
-    """The sets, or a random part of each order where they are too many."""
-    blocks = []
-    for k in sets.orders:
-        block = sets.block(k)
-        if len(block) > most:
-            block = block[np.sort(rng.choice(len(block), most, replace=False))]
-        blocks.append(block)
-    return Interactions.from_blocks(blocks, sets.n_features)
-
-
-def _random_sets(space: Space, k: int, rng: np.random.Generator, most: int) -> Interactions:
-    """Sets of k columns of different variables: all of them, or a random part."""
-    N = space.n_columns
-    if comb(N, k) <= 2 * most:
-        rows = np.array(list(combinations(range(N), k)), dtype=np.intp).reshape(-1, k)
-    else:
-        rows = np.unique(np.sort(rng.integers(N, size=(2 * most, k)), axis=1), axis=0)
-    site = space.site[rows]
-    rows = rows[(np.diff(site, axis=1) > 0).all(axis=1) & ~space.given[site].all(axis=1)]
-    if len(rows) > most:
-        rows = rows[np.sort(rng.choice(len(rows), most, replace=False))]
-    return Interactions.from_blocks([rows] if len(rows) else [], N)
 
 
 def _z(data: np.ndarray, w: np.ndarray, drawn: np.ndarray, sets: Interactions) -> tuple[np.ndarray, np.ndarray]:
