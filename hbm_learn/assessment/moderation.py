@@ -62,7 +62,7 @@ class Moderated:
         return np.where(self.unsigned[:, None, None], np.maximum(out, 0.0), out)
 
 
-def moderators(terms: Terms, variable: int) -> dict[Pair, list[int]]:
+def beside_pairs(terms: Terms, variable: int) -> dict[Pair, list[int]]:
     """{pair: terms that have the variable beside it}, of all pairs of other variables, in the order of the terms."""
     return {
         pair: [r for r in mine if variable in terms.members(r)] for pair, mine in _of_pairs(terms, variable).items()
@@ -106,7 +106,7 @@ def moderated(
     values : (V,) array
         Of a line its values; of other variables their codes.
     pairs : sequence of tuples
-        As :func:`moderators` has them.
+        As :func:`beside_pairs` has them.
     level : float
         Of the intervals.
     """

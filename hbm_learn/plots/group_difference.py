@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.assessment.moderation import moderated, moderators
+from hbm_learn.assessment.moderation import beside_pairs, moderated
 from hbm_learn.fitted import require_fitted
 from hbm_learn.names import feature_names, printable, shorten, value_name
-from hbm_learn.plots import _pairs, _style
+from hbm_learn.plots import _style, moderators
 
 # Groups that can be told apart in one picture.
 MAX_GROUPS = 8
@@ -112,16 +112,16 @@ class GroupDifferenceDisplay:
         """
         require_fitted(estimator)
         i, labels = _groups(estimator, group)
-        name, beside = feature_names(estimator)[i], moderators(estimator.result_.terms, i)
-        chosen = _pairs.choose_pairs(estimator, beside, pairs, top, name, only=False)
+        name, beside = feature_names(estimator)[i], beside_pairs(estimator.result_.terms, i)
+        chosen = moderators.choose_pairs(estimator, beside, pairs, top, name, only=False)
         codes, standard = np.arange(len(labels)), estimator.moments_.standard.space
         found = moderated(estimator.result_, standard, i, codes, chosen)
         drawn = cls(
-            _pairs.names_of(estimator, chosen),
+            moderators.names_of(estimator, chosen),
             labels,
             found.effects,
             found.intervals,
-            _pairs.q_of(estimator, [beside[pair] for pair in chosen]),
+            moderators.q_of(estimator, [beside[pair] for pair in chosen]),
             level=level or estimator.fdr or 0.05,
             group=name,
             joint=found.joint,
@@ -165,7 +165,7 @@ class GroupDifferenceDisplay:
     def _verdicts(self, ax: Any) -> None:
         """Beside each row the q-value of the difference."""
         for y, (q, passes) in enumerate(zip(self.q_values, self.differ)):
-            words = "shared" if np.isnan(q) else _pairs.q_words(q)
+            words = "shared" if np.isnan(q) else moderators.q_words(q)
             style = {"fontweight": "bold", "color": _style.INK} if passes else {"color": _style.FAINT}
             place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "ha": "left", "va": "center"}
             ax.text(1.01, y, words, fontsize=7.5, **place, **style)
@@ -174,7 +174,7 @@ class GroupDifferenceDisplay:
 def _groups(est: Any, group: Any) -> tuple[int, list[str]]:
     """Position of the column of groups, and their labels."""
     names, space = feature_names(est), est.model_.space
-    i = _pairs.column_of(est, "group", group)
+    i = moderators.column_of(est, "group", group)
     alphabet = space.alphabets[i]
     if i in space.anchors or not alphabet.is_finite or alphabet.size > MAX_GROUPS:
         many = f"{alphabet.size} values" if alphabet.is_finite and i not in space.anchors else "no list of values"

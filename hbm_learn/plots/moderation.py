@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from hbm_learn._validation import check_share
-from hbm_learn.assessment.moderation import moderated, moderators
+from hbm_learn.assessment.moderation import beside_pairs, moderated
 from hbm_learn.data.tables import as_array, as_frame
 from hbm_learn.fitted import require_fitted
 from hbm_learn.names import feature_names, printable, shorten, value_name
-from hbm_learn.plots import _pairs, _style
+from hbm_learn.plots import _style, moderators
 
 # Values of a real covariate at which couplings are computed; standard deviations to either side without rows.
 _POINTS, _BEYOND = 61, 2.0
@@ -116,17 +116,17 @@ class ModerationDisplay:
             Drawn.
         """
         require_fitted(estimator, X)
-        i = _pairs.column_of(estimator, "covariate", covariate)
-        name, beside = feature_names(estimator)[i], moderators(estimator.result_.terms, i)
-        chosen = _pairs.choose_pairs(estimator, beside, pairs, top, name, only=True)
+        i = moderators.column_of(estimator, "covariate", covariate)
+        name, beside = feature_names(estimator)[i], beside_pairs(estimator.result_.terms, i)
+        chosen = moderators.choose_pairs(estimator, beside, pairs, top, name, only=True)
         at, values, labels = _values(estimator, i, X)
         found = moderated(estimator.result_, estimator.moments_.standard.space, i, at, chosen)
         drawn = cls(
-            _pairs.names_of(estimator, chosen),
+            moderators.names_of(estimator, chosen),
             values,
             found.effects,
             found.bands,
-            _pairs.q_of(estimator, [beside[pair] for pair in chosen]),
+            moderators.q_of(estimator, [beside[pair] for pair in chosen]),
             level=check_share("level", level or estimator.fdr or 0.05, "a rate between 0 and 1, such as 0.05"),
             covariate=name,
             labels=labels,
@@ -144,7 +144,7 @@ class ModerationDisplay:
             style = {"color": colour, "linestyle": "-" if passes else (0, (4, 2)), "linewidth": 1.8}
             if len(self.values) <= 16:
                 style["marker"], style["markersize"] = "o", 4
-            label = f"{name.lstrip('_')}  ({_pairs.q_words(float(self.q_values[k]))})"
+            label = f"{name.lstrip('_')}  ({moderators.q_words(float(self.q_values[k]))})"
             ax.plot(self.values, self.effects[k], label=label, **style)
         ax.axhline(0.0, color=_style.FAINT, linewidth=0.8, zorder=0)
         if self.labels is not None:
