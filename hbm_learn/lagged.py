@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -88,3 +89,23 @@ def _frame(table: Any, rows: list[np.ndarray]) -> Any:
         part = table.iloc[at].set_axis(table.index[rows[0]], axis=0)
         parts.append(part if not lag else part.set_axis([f"{name} (t-{lag})" for name in table.columns], axis=1))
     return pd.concat(parts, axis=1)
+
+
+def past_columns(names: Sequence[str] | None, given: np.ndarray) -> list[tuple[int, int]] | None:
+    """(column at time t, lag) of each column of a table that :func:`lagged` made; None if it did not make it.
+
+    Of columns with names these say so, "x (t-1)"; others by their places: the given ones are the last, as many for each
+    lag as there are modelled ones.
+
+    Parameters
+    ----------
+    names : sequence of str or None
+    given : (n,) array of bool
+    """
+    total, n = len(given), int((~given).sum())
+    if not 0 < n < total or total % n or given[:n].any():
+        return None
+    found = [(c % n, c // n) for c in range(total)]
+    if names is not None and any(lag and names[c] != f"{names[i]} (t-{lag})" for c, (i, lag) in enumerate(found)):
+        return None
+    return found

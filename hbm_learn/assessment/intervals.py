@@ -15,7 +15,7 @@ intervals are symmetric.
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+from scipy import sparse, stats
 
 from hbm_learn._validation import check_share
 from hbm_learn.inversion.result import InversionResult
@@ -33,6 +33,32 @@ def weight_intervals(result: InversionResult, level: float = 0.95) -> np.ndarray
 def effect_intervals(result: InversionResult, level: float = 0.95) -> np.ndarray:
     """(p, 2) intervals of J̃_μ in the standard gauge; not below zero for blocks, whose size has no sign."""
     return _intervals(result.effects, result.effect_errors, result, result.effect_marginals, level)
+
+
+def sum_intervals(result: InversionResult, T: sparse.csr_array, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) errors and (m, 2) intervals of sums T J̃ of the effects of single sets of columns.
+
+        Var(T J̃) = T Cov(J̃) Tᵀ
+
+    Where the result has no covariance the effects are taken as uncorrelated.
+
+    Parameters
+    ----------
+    result : InversionResult
+    T : (m, columns) sparse array
+    level : float
+    """
+    check_share("level", level, "a probability between 0 and 1, such as 0.95")
+    C = result.effect_covariance
+    variance = T.power(2) @ result.column_effect_errors**2 if C is None else T.multiply(T @ C).sum(axis=1)
+    variance, centre = np.maximum(np.asarray(variance).ravel(), 0.0), T @ result.column_effects
+    if result.effect_marginals is not None and result.effect_basis is not None:
+        sites, basis = result.effect_marginals.sites, result.effect_basis
+        n_own = basis.shape[1] - len(sites.mean)
+        marginals = Marginals.of(sparse.csr_array(T @ basis), sites, n_own, centre, variance)
+        return np.sqrt(variance), _learnt(marginals, level)
+    half = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(variance)
+    return np.sqrt(variance), centre[:, None] + np.array([-1.0, 1.0]) * half[:, None]
 
 
 def sign_rates(result: InversionResult) -> np.ndarray:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hbm_learn.inversion.shrinkage.expectation import Sites
     from hbm_learn.inversion.shrinkage.marginals import Marginals
 
+# Covariances of more couplings than this are not kept with the result: 18 MB.
+MAX_KEPT = 1500
 # A field or coupling times the range of its functions that no data determine: odds of e⁴⁰ want as many samples.
 UNBOUNDED = 40.0
 
@@ -211,6 +213,10 @@ class InversionResult:
         Posteriors of the couplings of ``model.columns``, where the prior is a learnt mixture.
     converged, status, n_iter, residual, notes, origin, evidence
         As in :class:`Fit`.
+    effect_covariance : (columns, columns) array or None
+        Posterior covariance of ``column_effects``; None where it is too large to keep, or not known.
+    effect_basis : sparse array or None
+        With a learnt mixture: ``column_effects`` as functions of what the mixture is about.
     informed : array over ``model.columns``, or None
         Where cells are missing: the share of the rows that each coupling is as well known from as from complete ones.
     """
@@ -235,6 +241,8 @@ class InversionResult:
     effect_marginals: Marginals | None = None
     origin: str | None = None
     evidence: dict[int, float] = field(default_factory=dict)
+    effect_covariance: np.ndarray | None = None
+    effect_basis: sparse.csr_array | None = None
     informed: np.ndarray | None = None
 
     @property
@@ -322,7 +330,16 @@ def in_coding(fit: Fit, coding: Space, standard: Space) -> InversionResult:
         effect_marginals=_marginals(fit, to_standard, effects, effect_errors),
         origin=fit.origin,
         evidence=fit.evidence,
+        effect_covariance=_kept(to_standard, fit.covariance),
+        effect_basis=None if fit.sites is None else _about_origin(fit, to_standard),
     )
+
+
+def _kept(T: sparse.csr_array, covariance: np.ndarray | None) -> np.ndarray | None:
+    """T Cov Tᵀ, for sums of couplings; None where it is not known or large."""
+    if covariance is None or T.shape[0] > MAX_KEPT:
+        return None
+    return np.asarray(T @ np.asarray(T @ covariance).T)
 
 
 def _posterior(fit: Fit, T: sparse.csr_array) -> np.ndarray:

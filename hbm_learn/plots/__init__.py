@@ -8,8 +8,11 @@ from. Blue is negative and red positive, everywhere; grey is the size of a table
 from hbm_learn.plots.chains import ChainsDisplay
 from hbm_learn.plots.coupling_matrix import CouplingMatrixDisplay
 from hbm_learn.plots.coupling_table import CouplingTableDisplay
+from hbm_learn.plots.group_difference import GroupDifferenceDisplay
 from hbm_learn.plots.hypergraph import HypergraphDisplay
+from hbm_learn.plots.lagged import LaggedDisplay
 from hbm_learn.plots.missing import MissingDisplay
+from hbm_learn.plots.moderation import ModerationDisplay
 from hbm_learn.plots.moments import MomentsDisplay
 from hbm_learn.plots.path import PathDisplay
 from hbm_learn.plots.power import PowerDisplay
@@ -20,8 +23,11 @@ __all__ = [
     "ChainsDisplay",
     "CouplingMatrixDisplay",
     "CouplingTableDisplay",
+    "GroupDifferenceDisplay",
     "HypergraphDisplay",
+    "LaggedDisplay",
     "MissingDisplay",
+    "ModerationDisplay",
     "MomentsDisplay",
     "PathDisplay",
     "PowerDisplay",
