@@ -214,36 +214,24 @@ def fit(
     """
     check_number("l1_ratio", l1_ratio, 0.0, 1.0, what="the share of the ℓ1 penalty, between 0 and 1")
     check_refinement({"n_jobs": n_jobs, **options})
-    name = choose_refinement(refine, moments.space, len(columns), samples is not None)
+    name, notes = _settled(refine, moments, samples, len(columns))
     start = diagonal.invert(moments, columns, alpha, site, mixtures=name is None)
-    space, notes = moments.space, start.notes
-    if name == "likelihood" and space.has_given:
-        asked = refine == "likelihood"
-        if not (moments.is_complete and lists_patterns(samples, len(columns), asked)):
-            name, notes = "pseudolikelihood", [*notes, *([_MANY_PATTERNS] if asked else [])]
     if name is None:
         return start
     parameters = Parameters(_working_space(moments, columns, alpha), columns, site, moments.frequencies)
     given = {key: value for key, value in options.items() if value is not None}
     given["random_state"] = settled_seed(options.get("random_state"))
-    turns, informed, rows = 1, None, {}
-    method: Any
     if moments.is_complete:
-        consumes, prepare = METHODS[name]
-        rows = {"samples": samples} if space.has_given and consumes == "moments" else {}
-        method = prepare(moments if consumes == "moments" else samples, parameters, n_jobs, **rows)
+        method: Any = _prepared(name, moments, samples, parameters, n_jobs, given)
+        turns, informed = 1, None
     else:
         from hbm_learn.inversion.missing import methods
 
-        seed, automatic = given.get("random_state"), refine == "auto"
+        seed, automatic = given["random_state"], refine == "auto"
         name, method = methods.prepare(
             METHODS, name, samples, moments, parameters, automatic=automatic, n_jobs=n_jobs, random_state=seed
         )
         turns, informed = method.turns, method.informed
-    if name == "likelihood" and not rows and samples is not None and not space.enumerable(MAX_LIKELIHOOD_STATES):
-        from hbm_learn.inversion.likelihood.walkers import data_rows
-
-        given["rows"] = data_rows(samples, given.get("random_state"))
     first = parameters.pack(start.model)
     if isinstance(alpha, str):
         result = _learnt(method, first, start.alpha, moments.n_samples, l1_ratio, inflation, given, turns)
@@ -254,8 +242,37 @@ def fit(
         if informed is not None and checked is not result:
             checked = inflated(checked, 1.0 / informed(checked))
         result = checked
-    found = in_coding(result, moments.space, moments.standard.space).with_notes(notes)
+    found = in_coding(result, moments.space, moments.standard.space).with_notes([*start.notes, *notes])
     return found if informed is None else replace(found, informed=informed(result)[parameters.n_own :])
+
+
+def _settled(
+    refine: str | None, moments: Moments, samples: Samples | None, n_columns: int
+) -> tuple[str | None, list[str]]:
+    """The name of the refinement, or None for the closed form alone; and what to tell of the choice."""
+    name = choose_refinement(refine, moments.space, n_columns, samples is not None)
+    if name != "likelihood" or not moments.space.has_given:
+        return name, []
+    asked = refine == "likelihood"
+    if moments.is_complete and lists_patterns(samples, n_columns, asked):
+        return name, []
+    return "pseudolikelihood", [_MANY_PATTERNS] if asked else []
+
+
+def _prepared(
+    name: str, moments: Moments, samples: Samples | None, parameters: Parameters, n_jobs: int | None, options: Any
+) -> Refinement:
+    """The refinement with complete rows; ``options`` are given the rows that its chains begin at, where it has some."""
+    consumes, prepare = METHODS[name]
+    if consumes == "samples":
+        return prepare(samples, parameters, n_jobs)
+    if moments.space.has_given:
+        return prepare(moments, parameters, n_jobs, samples=samples)
+    if name == "likelihood" and samples is not None and not moments.space.enumerable(MAX_LIKELIHOOD_STATES):
+        from hbm_learn.inversion.likelihood.walkers import data_rows
+
+        options["rows"] = data_rows(samples, options["random_state"])
+    return prepare(moments, parameters, n_jobs)
 
 
 def _learnt(
