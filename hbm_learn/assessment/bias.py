@@ -13,7 +13,7 @@ from hbm_learn.states import StateTable
 
 # Two-site corrections are computed pair by pair unless all variables have two values: for so many pairs of variables.
 MAX_CORRECTED = 60
-# In models of 9 spins (benchmarks/bench_closed_form.py) the error that remains over |D| is 1 to 5 times |D|/|J|.
+# A rough measure: in random models of 9 spins, what remains over |D| was 1 to 5 times |D|/|J|.
 LEFT = 3.0
 
 
