@@ -14,6 +14,8 @@ from hbm_learn.inversion.prior import check_alpha
 
 # Moments, and so fits, are of these orders at most.
 MAX_ORDER = 4
+# Squares of larger precisions leave the range of floats.
+MAX_ALPHA = 1e100
 
 
 def check_settings(est: Any) -> None:
@@ -62,7 +64,7 @@ def _check_prior(alpha: Any) -> None:
         check_alpha(alpha, 2)
         return
     given = alpha.values() if isinstance(alpha, Mapping) else np.atleast_1d(np.asarray(alpha, dtype=object)).tolist()
+    what = '"auto", or a prior precision: a finite number ≥ 0, or one for each order'
     for value in given:
-        check_number(
-            "alpha", value, 0.0, what='"auto", or a prior precision: a finite number ≥ 0, or one for each order'
-        )
+        if check_number("alpha", value, 0.0, what=what) > MAX_ALPHA:
+            raise ValueError(f"alpha={value!r}: a precision beyond {MAX_ALPHA:g} is too large: give a smaller one.")
