@@ -96,7 +96,8 @@ class Marginals:
         out = np.empty(len(self.main))
         for lo in range(0, len(out), _ROWS):
             R, mean, sd = self._components(slice(lo, lo + _ROWS))
-            z = np.divide(mean, sd, out=np.sign(mean) * np.inf, where=sd > 0)
+            certain = np.where(mean > 0, np.inf, np.where(mean < 0, -np.inf, 0.0))  # 0 · ∞ would be no number
+            z = np.divide(mean, sd, out=certain, where=sd > 0)
             below = np.einsum("tj,tj->t", R, special.ndtr(-np.nan_to_num(z, nan=0.0)))
             out[lo : lo + _ROWS] = np.minimum(below, 1.0 - below)
         return np.maximum(out, 0.0)
