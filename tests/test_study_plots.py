@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from hbm_learn import HBM, BoltzmannMachine, datasets, plots, sample
+from hbm_learn import HBM, BoltzmannMachine, datasets, plots, report, sample
 from hbm_learn.lagged import past_columns
 
 mpl.use("Agg")
@@ -239,3 +239,35 @@ def test_odd_names_are_drawn_as_they_are(grouped, moderated_fit, name, tmp_path)
         plots.LaggedDisplay(np.ones((1, 2, 2)), feature_names=[name, name + "?"]).plot(),
     ):
         display.figure_.savefig(tmp_path / "picture.png")
+
+
+def section(text):
+    """The part of a report about given columns, or nothing."""
+    return text.split('<h2 id="given">')[1].split("</section>")[0] if 'id="given"' in text else ""
+
+
+def test_the_report_has_what_applies(grouped, aged, moderated_fit):
+    by_group = HBM(order=3, given=["site"], refine=None).fit(grouped)
+    part = section(report.html(by_group, grouped))
+    assert 'alt="Couplings of pairs in each group of site."' in part
+    part = section(report.html(moderated_fit, aged))
+    assert 'alt="Couplings of pairs as lines over age."' in part
+    pairs = HBM(order=2, given=["site"], refine=None).fit(grouped)
+    part = section(report.html(pairs, grouped))
+    assert "order 3 asks whether couplings differ between the groups of site" in part
+    assert "<img" not in part
+    alone = HBM(order=2, refine=None).fit(grouped[list("abcd")])
+    assert not section(report.html(alone, grouped[list("abcd")]))
+
+
+def test_the_report_knows_lagged_columns_by_their_names():
+    _, X = series(4, 800, 12)
+    table = datasets.lagged(pd.DataFrame(X, columns=list("abcd")))
+    est = HBM(given=table.given, interactions=table.interactions, order=2).fit(table.data)
+    part = section(report.html(est, table.data))
+    assert part.count("<img") == 1
+    assert "Directed graph of" in part
+    noise = np.random.default_rng(4).choice([-1, 1], (400, 3))
+    table = datasets.lagged(pd.DataFrame(noise, columns=list("abc")))
+    est = HBM(given=table.given, interactions=table.interactions, order=2, fdr=1e-6).fit(table.data)
+    assert "Nothing of the past" in section(report.html(est, table.data))

@@ -245,7 +245,7 @@ def _products(codes: np.ndarray, moments: Moments, rows: np.ndarray) -> tuple[np
             squares[r] += product @ product
     mean = total / len(codes)
     variance = squares / len(codes) - mean**2
-    return (mean + m, variance) if rows.shape[1] == 1 else (mean, variance)
+    return (mean + m[rows[:, 0]], variance) if rows.shape[1] == 1 else (mean, variance)
 
 
 def _site_means(moments: Moments, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

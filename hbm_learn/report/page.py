@@ -29,6 +29,7 @@ from hbm_learn.report import tables, words
 from hbm_learn.report.columns import missing_cells
 from hbm_learn.report.data import data
 from hbm_learn.report.meaning import meaning
+from hbm_learn.report.studies import studies
 from hbm_learn.report.trust import trust
 from hbm_learn.space import Space
 
@@ -108,6 +109,7 @@ def html(
         together=together,
         meaning="".join(f"<p>{escape(sentence)}</p>" for sentence in meaning(estimator)),
         table=tables.interactions(estimator, level),
+        studies=_studies(estimator, X),
         figures=figures,
         heldout=heldout,
         data=data(estimator, X, source) + _gaps(X),
@@ -184,6 +186,19 @@ def _figures(est: HBM, moments: plots.MomentsDisplay) -> str:
     )
     parts.append(_figure(moments.figure_, "Observed against fitted moments, a panel for each order.", text, "panorama"))
     return "\n".join(parts)
+
+
+def _studies(est: HBM, X: Any) -> str:
+    """The section on given columns, if there are some."""
+    parts = studies(est, X)
+    if not parts:
+        return ""
+    shown = [
+        f"<p>{escape(part.text)}</p>" if part.figure is None else _figure(part.figure, part.alt, part.text, part.kind)
+        for part in parts
+    ]
+    title = '<section aria-labelledby="given">\n<h2 id="given">What depends on the given columns</h2>\n'
+    return title + "\n".join(shown) + "\n</section>"
 
 
 def _together(est: HBM, X: Any) -> str:
