@@ -277,9 +277,9 @@ CHECKS = [
     Mutant("assessment/checks.py", "UNSETTLED = 0.1", "UNSETTLED = 5.0", f"{FORMULAS} -k verdicts"),
     Mutant(
         "assessment/checks.py",
-        "SOME_ROWS, MANY_ROWS = 0.05, 0.5",
-        "SOME_ROWS, MANY_ROWS = 0.5, 0.5",
-        f"{TRUST} -k rows_left_out",
+        "SOME_CELLS, MANY_CELLS = 0.5, 0.8",
+        "SOME_CELLS, MANY_CELLS = 0.8, 0.8",
+        f"{TRUST} -k missing",
     ),
     Mutant(
         "assessment/checks.py", '"care" if largest < 8.0 else "bad"', '"care"', f"{TRUST} -k 'overrules or moments'"
@@ -353,8 +353,8 @@ CLOSED_FORM = [
     ),
     Mutant(
         "inversion/closed_form/diagonal.py",
-        "weights[where] = derivative[where] - rest\n",
-        "weights[where] = derivative[where] + rest\n",
+        "weights[where] = whole - rest\n",
+        "weights[where] = whole + rest\n",
         f"{CLOSED} -k 'affine or inverses'",
     ),
     Mutant(
@@ -365,9 +365,9 @@ CLOSED_FORM = [
     ),
     Mutant(
         "inversion/closed_form/corrections.py",
-        "total -= 0.5 * half @ half.T",
-        "total += 0.5 * half @ half.T",
-        f"{CLOSED} -k corrections",
+        "pairs -= _second_order(found",
+        "pairs += _second_order(found",
+        "tests/test_corrections.py",
     ),
     Mutant(
         "inversion/closed_form/precision.py",
@@ -548,10 +548,10 @@ DATA = [
         f"{FORMULAS} -k weights_follow",
     ),
     Mutant(
-        "estimator.py",
-        "numbers if rows.kept is None else numbers[rows.kept]",
-        "numbers[: samples.n_samples]",
-        f"{TRUST} -k follow_rows",
+        "data/incomplete.py",
+        "codes, w = codes[keep], w[keep]",
+        "codes, w = codes[keep], w[: int(keep.sum())]",
+        "tests/test_missing.py -k 'weight or nothing'",
     ),
     Mutant("io/models.py", "        if (first <= 0).any():\n", "        if False:\n", "tests/test_io.py -k 'refused'"),
     Mutant("io/models.py", "(np.diff(space.site[block], axis=1) <= 0).any()", "False", "tests/test_io.py -k 'refused'"),

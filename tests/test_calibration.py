@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from hbm_learn import HBM
+from hbm_learn.assessment import intervals
 from hbm_learn.inversion.shrinkage.marginals import Marginals
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -132,7 +133,7 @@ def test_strong_and_weak_couplings_are_covered(name):
 
 def test_the_posterior_alone_does_not_cover(monkeypatch):
     """Negative control: quantiles under the learnt prior, weak triplets of rare events."""
-    monkeypatch.setattr(Marginals, "data_intervals", Marginals.intervals)
+    monkeypatch.setattr(intervals, "_learnt", Marginals.intervals)
     found = bench.measure_coverage("cover-neural", 10, first=FIRST)
     assert found["weights"]["3 weak"][0] < 0.7, found
 

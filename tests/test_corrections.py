@@ -11,6 +11,7 @@ from oracle import ALPHABETS, SPACES, all_codes, distribution, random_mixed, ran
 from hbm_learn import BoltzmannMachine, Interval, Moments, datasets, infer, invert, sample
 from hbm_learn._kernels import clusters
 from hbm_learn.inversion.closed_form import errors, second_order
+from hbm_learn.states import StateTable
 
 
 def exact(model: BoltzmannMachine, order: int) -> Moments:
@@ -222,7 +223,31 @@ def test_mean_permanent_is_that_of_all_triples():
     Y = rng.normal(size=(20, 6))
     noise = Y.T @ Y
     every = np.array(list(combinations(range(6), 3)))
-    assert errors.mean_permanent(noise) == pytest.approx(errors.permanents(noise, every).mean())
+    assert errors.mean_permanent(noise, np.arange(6)) == pytest.approx(errors.permanents(noise, every).mean())
+    site = np.array([0, 0, 1, 2, 2, 3])
+    apart = np.array([mu for mu in every if len(set(site[mu])) == 3])
+    assert errors.mean_permanent(noise, site) == pytest.approx(errors.permanents(noise, apart).mean())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        datasets.make_curie_weiss(8, {2: 0.5}, h=0.05),
+        datasets.make_curie_weiss(8, {2: 0.9}, h=0.05),
+        datasets.make_curie_weiss(12, {2: 0.7}, h=0.05),
+        datasets.make_sk(6, beta=2.0, h_std=0.3, random_state=0),
+        datasets.make_sk(10, beta=1.5, h_std=0.3, random_state=1),
+    ],
+)
+def test_pairs_are_corrected_only_where_that_helps(model):
+    """Where all variables are alike, tables of two say little of their coupling, and correcting by them does harm."""
+    p = StateTable(model).p
+    stats = Moments.from_samples(sample(model, 20_000, method="exact", random_state=0), order=2)
+
+    def loss(corrections):
+        return p @ (np.log(p) - np.log(StateTable(invert(stats, alpha=0.0, corrections=corrections).model).p + 1e-300))
+
+    assert loss("auto") <= loss("none") + 1e-3
 
 
 # ---------------------------------------------------------------------- the rule

@@ -234,7 +234,7 @@ def test_tables_of_every_make_are_the_same(name):
 
 def test_weights_are_checked_before_rows_and_count_them():
     X = with_gaps(sample(datasets.make_random(4, {2: 0.4}, 0.2, random_state=1), 300, random_state=2), 0.2, 3)
-    w = np.random.default_rng(0).integers(1, 4, 300)
+    w = np.random.default_rng(0).integers(0, 4, 300)
     weighted, repeated = HBM(order=2).fit(X, sample_weight=w), HBM(order=2).fit(np.repeat(X, w, axis=0))
     np.testing.assert_allclose(weighted.effects_, repeated.effects_, atol=1e-8)
     np.testing.assert_allclose(weighted.effect_errors_, repeated.effect_errors_, rtol=1e-6)

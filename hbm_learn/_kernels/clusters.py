@@ -7,7 +7,8 @@ and the joint probability of any three is Π p(y)·(1 + Σ C y y + κ y y y): C 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from hbm_learn._kernels.compiled import njit
 
 
 @njit(cache=True, nogil=True)
@@ -125,22 +126,31 @@ def mean_square(W, s, site):
 
 
 @njit(cache=True, nogil=True)
-def shrunk(W, s, site, tau2, sigma2):
-    """(n, n, n) W s s s t/(t + σ²), t the larger of τ² and (W s s s)² − 16σ², zero where two columns share a site."""
-    n = len(W)
-    out = np.zeros((n, n, n))
-    for a in range(n):
-        for b in range(a):
-            if site[a] == site[b]:
-                continue
-            for c in range(b):
-                if site[c] == site[b] or site[c] == site[a]:
-                    continue
-                w = W[a, b, c] * s[a] * s[b] * s[c]
-                t = max(tau2, w * w - 16.0 * sigma2)
-                if t + sigma2 > 0.0:
-                    w *= t / (t + sigma2)
-                out[a, b, c] = out[a, c, b] = out[b, a, c] = out[b, c, a] = out[c, a, b] = out[c, b, a] = w
+def shrunk(W, s, ptr, tau2, sigma2):
+    """(N, N, N) W s s s t/(t + σ²), t the larger of τ² and ⟨(W s s s)²⟩ − 16σ², zero where two columns share a site.
+
+    The columns of site i are ``ptr[i]:ptr[i + 1]``; ⟨⟩ is over the functions of the three sites, whose basis must not
+    matter.
+    """
+    N = len(W)
+    out = np.zeros((N, N, N))
+    for i in range(len(ptr) - 1):
+        for j in range(i):
+            for k in range(j):
+                square, count = 0.0, 0
+                for a in range(ptr[i], ptr[i + 1]):
+                    for b in range(ptr[j], ptr[j + 1]):
+                        for c in range(ptr[k], ptr[k + 1]):
+                            w = W[a, b, c] * s[a] * s[b] * s[c]
+                            square += w * w
+                            count += 1
+                t = max(tau2, square / count - 16.0 * sigma2)
+                left = t / (t + sigma2) if t + sigma2 > 0.0 else 1.0
+                for a in range(ptr[i], ptr[i + 1]):
+                    for b in range(ptr[j], ptr[j + 1]):
+                        for c in range(ptr[k], ptr[k + 1]):
+                            w = W[a, b, c] * s[a] * s[b] * s[c] * left
+                            out[a, b, c] = out[a, c, b] = out[b, a, c] = out[b, c, a] = out[c, a, b] = out[c, b, a] = w
     return out
 
 

@@ -7,7 +7,8 @@ varying fastest. Codes of missing cells are 255.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from hbm_learn._kernels.compiled import njit
 
 _MISSING = 255
 

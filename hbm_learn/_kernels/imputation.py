@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from hbm_learn._kernels.compiled import njit
 from hbm_learn._kernels.draws import uniform
 from hbm_learn._kernels.gibbs import add_terms
 

@@ -230,7 +230,9 @@ def _refuse_columns(scan: Scan, free: list[int], nominal: list[bool]) -> None:
 
     empty = [k for k in free if scan.n_seen[k] == 0]
     if empty:
-        raise ValueError(f"{named(empty)} holds no value but NaN, so that there is nothing to learn from: drop it.")
+        raise ValueError(
+            f"{named(empty)} hold{'s' * (len(empty) == 1)} no value but NaN: there is nothing to learn from; drop it."
+        )
     single = [k for k in free if scan.n_seen[k] == 1]
     if single and table.shape[0] == 1:
         raise ValueError("X has only 1 sample (n_samples = 1), so that nothing varies: give more rows.")

@@ -51,16 +51,20 @@ def permanents(P: np.ndarray, block: np.ndarray, other: np.ndarray | None = None
     return total
 
 
-def mean_permanent(noise: np.ndarray) -> float:
-    """perm(noise[μ, μ]) averaged over all μ of three different columns, by sums over two."""
-    N, d = len(noise), np.diag(noise)
-    off = noise - np.diag(d)
-    square = off**2
-    total, second = float(d.sum()), float(d @ d)
-    diagonal = total**3 - 3.0 * total * second + 2.0 * float(np.sum(d**3))
-    mixed = float(np.sum(square * (total - d[:, None] - d)))
+def mean_permanent(noise: np.ndarray, site: np.ndarray) -> float:
+    """perm(noise[μ, μ]) averaged over all μ of columns of three different sites, by sums over two."""
+    d = np.diag(noise)
+    off = np.where(site[:, None] != site, noise, 0.0)
+    D, r = np.bincount(site, d), np.bincount(site).astype(np.float64)
+    mixed = float(np.sum(off**2 * (d.sum() - D[site][:, None] - D[site])))
     cycles = float(np.vdot(off @ off, off))
-    return (diagonal + 3.0 * mixed + 2.0 * cycles) / (N * (N - 1) * (N - 2))
+    return (_over_different(D) + 3.0 * mixed + 2.0 * cycles) / _over_different(r)
+
+
+def _over_different(x: np.ndarray) -> float:
+    """Σ x_i x_j x_k over different i, j, k."""
+    total = float(x.sum())
+    return total**3 - 3.0 * total * float(x @ x) + 2.0 * float(np.sum(x**3))
 
 
 def statistics(
