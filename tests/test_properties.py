@@ -110,6 +110,16 @@ def test_fits_are_finite_and_claim_no_more_than_rows_allow(tmp_path, alphabets, 
         assert (np.abs(frame["z"]) <= bound + 3).all()
 
 
+def test_ten_rows_do_not_determine_eighty_parameters():
+    """Errors without a prior are then infinite, and nothing is NaN."""
+    alphabets = [Nominal("a", "b", "c")] * 4
+    table = rows_of(alphabets, 1, 10)
+    with np.errstate(invalid="raise"):
+        est = HBM(order=3, refine="pseudolikelihood", alphabet=alphabets, random_state=0).fit(table)
+    all_finite(est, table)
+    assert np.isinf(est.result_.column_sampling_errors).any()
+
+
 @pytest.mark.xfail(strict=True, raises=RuntimeWarning, reason="screening of ten rows runs to infinity: overflow")
 def test_screening_of_few_rows_is_finite():
     alphabets = [Nominal("a", "b"), (-1, 1), (0, 1), (0, 0.5, 3)]
