@@ -24,7 +24,7 @@ def commands():
 def test_the_two_commands_are_there():
     assert commands() == [
         "pip install . && hbm-learn fit datasets/planted_survey.csv --order 3 --fdr 0.05 --report report.html",
-        'pip install -e ".[test]" && pytest',
+        'pip install -e ".[test]" && pytest -n 2',
     ]
 
 
