@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 # The narrowest scale in units of 1/√M, the broadest, and the ratio of neighbours.
 NARROWEST, BROADEST, RATIO = 0.1, 2.0, np.sqrt(2.0)
@@ -105,8 +104,12 @@ def _some(cavities: Cavities) -> tuple[Cavities, np.ndarray]:
 def responsibilities(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(T, G) R, and (T,) ln ∫ p(β) exp(−½Λβ² + ρ·β) dβ."""
     joint = cavities.log_evidence(sigma) + np.log(np.maximum(pi, 1e-300))
-    total = special.logsumexp(joint, axis=1)
-    return np.exp(joint - total[:, None]), total
+    top = joint.max(axis=1)
+    joint -= top[:, None]
+    R = np.exp(joint, out=joint)
+    total = R.sum(axis=1)
+    R /= total[:, None]
+    return R, top + np.log(total)
 
 
 def even_odds(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> np.ndarray:
