@@ -95,13 +95,18 @@ def check_random_state(random_state: Any) -> None:
         seed_sequence(random_state)
 
 
+def fresh_entropy() -> int:
+    """What random_state=None begins with: other numbers at each call."""
+    return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+
+
 def settled_seed(random_state: Any) -> Any:
     """A seed that gives the same numbers each time it is used, for all parts of one fit.
 
     An integer is its own. From a Generator or RandomState one is drawn, which advances it; None takes fresh entropy.
     """
     if random_state is None:
-        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+        return fresh_entropy()
     if isinstance(random_state, (np.random.Generator, np.random.RandomState)):
         return int.from_bytes(seed_sequence(random_state).generate_state(4).tobytes(), "little")
     return random_state
@@ -137,7 +142,7 @@ def seed_sequence(random_state: Any) -> np.random.SeedSequence:
     if isinstance(random_state, np.random.RandomState):
         return np.random.SeedSequence(random_state.randint(2**32, size=4, dtype=np.uint32).tolist())
     try:
-        return np.random.SeedSequence(random_state)
+        return np.random.SeedSequence(fresh_entropy() if random_state is None else random_state)
     except (TypeError, ValueError):
         raise ValueError(
             f"random_state={random_state!r}: give None, a non-negative integer, or a numpy Generator or RandomState."

@@ -125,13 +125,16 @@ def drop_at_best(
 
 def efficient_site(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
     """For each of some terms of the model the member at whose node its scores keep most variance."""
-    largest, best = np.full(len(terms), -np.inf), np.zeros(len(terms), dtype=np.intp)
+    largest, best = np.full(len(terms), -np.inf), np.full(len(terms), -1)
     lacking = _lacking(nodes, terms)
     for a in sorted(nodes):
         _, t, v, _ = nodes[a].owners(terms)
+        v = np.nan_to_num(v, nan=0.0)  # a variance that rounding leaves undefined is none
         better = v > largest[t] * (1.0 + 1e-9)
         if lacking is not None:
-            better &= nodes[a].data.gaps[a] >= lacking[t]
+            enough = nodes[a].data.gaps[a] >= lacking[t]
+            best[t[~enough & (best[t] < 0)]] = a  # where no node of a term lacks enough, any is better than none
+            better &= enough
         largest[t[better]], best[t[better]] = v[better], a
     return best[which]
 

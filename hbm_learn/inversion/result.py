@@ -309,6 +309,7 @@ def in_coding(fit: Fit, coding: Space, standard: Space) -> InversionResult:
     terms, effects, weights = parameters.terms, to_standard @ fit.theta, model.column_weights
     statistic, sign = _statistics(fit, to_standard, terms)
     free = fit.sampling if fit.free_variance is None else fit.free_variance
+    sampling = _variances(to_standard, free, fit.free_covariance)
     return InversionResult(
         method=fit.method,
         model=model,
@@ -317,7 +318,8 @@ def in_coding(fit: Fit, coding: Space, standard: Space) -> InversionResult:
         effect_errors=norm_errors(terms, effects, effect_errors, _block_covariance(to_standard, fit.covariance)),
         column_effects=effects,
         column_effect_errors=effect_errors,
-        column_sampling_errors=_roots(_variances(to_standard, free, fit.free_covariance)),
+        # Infinite where a variance is negative: rows that do not determine an estimate.
+        column_sampling_errors=np.sqrt(np.where(sampling < 0.0, np.inf, sampling)),
         statistic=statistic,
         sign=sign,
         alpha=fit.alpha,
@@ -333,11 +335,6 @@ def in_coding(fit: Fit, coding: Space, standard: Space) -> InversionResult:
         effect_covariance=_kept(to_standard, fit.covariance),
         effect_basis=None if fit.sites is None else _about_origin(fit, to_standard),
     )
-
-
-def _roots(variances: np.ndarray) -> np.ndarray:
-    """Standard errors; infinite where a variance is negative: rows that do not determine an estimate have none."""
-    return np.sqrt(np.where(variances < 0.0, np.inf, variances))
 
 
 def _kept(T: sparse.csr_array, covariance: np.ndarray | None) -> np.ndarray | None:
