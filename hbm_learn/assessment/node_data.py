@@ -107,7 +107,7 @@ class NodeData:
         self.observed = None if seen.observed is None else np.ascontiguousarray(seen.observed.T)
         self.tested, self.gaps = self.Y, np.zeros(self.space.n_features)
         if self.observed is not None:
-            self.gaps = 1.0 - self.observed @ self.weights / self.weights.sum()
+            self.gaps = ~self.observed @ self.weights / self.weights.sum()  # 0 where nothing is missing, to the bit
             self.tested = np.concatenate([self.Y[:-1] * self.observed[self.space.site], self.Y[-1:]])
         nominal = [a.is_nominal for a in self.space.alphabets]
         tables = list(zip(self.space.functions, self.frequencies, nominal))

@@ -109,9 +109,3 @@ class FilledRows:
     def samples(self) -> Samples:
         """As weighted samples without missing cells."""
         return Samples.of_codes(self.space, self.codes, self.weights, self.names)
-
-    @property
-    def one_each(self) -> Samples:
-        """One copy of each row, in the order of the rows, without weights."""
-        _, first = np.unique(self.row, return_index=True)
-        return Samples.of_codes(self.space, self.codes[first], None, self.names)
