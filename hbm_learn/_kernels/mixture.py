@@ -49,3 +49,30 @@ def quantiles(R, mean, sd, level, out):
                 break
             x = new
         out[r] = x
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def moments(precision, square, df, sigma2, log_pi, factor, variance, total):
+    """factor, variance, total (T,) ← of exp(−½Λβ² + ρ·β) under Σ_j π_j N(0, σ_j²), see ``mixture.moments``.
+
+    precision, square, df (T,): Λ, |ρ|², d; sigma2, log_pi (G,): σ_j², ln π_j.
+    """
+    G = len(sigma2)
+    weight, w = np.empty(G), np.empty(G)
+    for t in range(len(precision)):
+        top = -np.inf
+        for j in range(G):
+            spread = 1.0 + precision[t] * sigma2[j]
+            w[j] = sigma2[j] / spread
+            weight[j] = log_pi[j] + 0.5 * (square[t] * w[j] - df[t] * math.log(spread))
+            top = max(top, weight[j])
+        norm, first, second = 0.0, 0.0, 0.0
+        for j in range(G):
+            R = math.exp(weight[j] - top)
+            norm += R
+            first += R * w[j]
+            second += R * w[j] * w[j]
+        first /= norm
+        factor[t] = first
+        variance[t] = first + max(second / norm - first * first, 0.0) * square[t] / df[t]
+        total[t] = top + math.log(norm)

@@ -9,6 +9,8 @@ N' columns of modelled sites have fields; monomials are of all.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from scipy import sparse
 
@@ -21,6 +23,8 @@ from hbm_learn.space.space import orthonormal
 # Above this share of filled entries of W, a matrix product beats the kernel over entries (about 8 times as many
 # multiplications a second).
 DENSE = 0.12
+# Sums of values of a standard function beyond which one of the two is too rare for sums of float32 to tell its square.
+_SKEW = 30.0
 # Means and correlations of a site's functions below this, in units of their size, are rounding.
 _ROUNDING = 1e-12
 
@@ -72,6 +76,35 @@ class FieldMap:
         out = np.empty((self.n_fields, Phi.shape[1]), dtype=Phi.dtype)
         conditional.fields(Phi, W, self.monomial, self.param, self.column_ptr, out)
         return out
+
+    @cached_property
+    def squares(self) -> sparse.csr_array | None:
+        """(K, K) S with φ_ν² = Σ S_νν' φ_ν', where W is dense and every function has two values: φ² = (v + v')φ − vv'.
+
+        None where that is not so, where a monomial has more than two members, so that its subsets may be no monomials,
+        and where a value is so rare that rounding of sums would show in their difference.
+        """
+        tables = self.parameters.space.functions
+        if not self.is_dense or any(table is None or len(table) != 2 for table in tables):
+            return None
+        low, high = (np.concatenate([table[a] for table in tables]) for a in (0, 1))  # type: ignore[index]
+        sizes = np.diff(self._indptr)
+        a, b = -low * high, low + high
+        if sizes.max() > 2 or np.abs(b).max(initial=0.0) > _SKEW:
+            return None
+        single, pair = np.flatnonzero(sizes == 1), np.flatnonzero(sizes == 2)
+        i, j = self._members[self._indptr[pair]], self._members[self._indptr[pair] + 1]
+        c, empty = self._members[self._indptr[single]], np.flatnonzero(sizes == 0)
+        at = np.empty(len(a), dtype=np.intp)
+        at[c] = single
+        parts = [
+            (empty, empty, np.ones(1)),
+            *((single, np.full(len(single), empty[0]), a[c]), (single, single, b[c])),
+            *((pair, np.full(len(pair), empty[0]), a[i] * a[j]), (pair, at[i], b[i] * a[j])),
+            *((pair, at[j], a[i] * b[j]), (pair, pair, b[i] * b[j])),
+        ]
+        rows, cols, values = (np.concatenate(each) for each in zip(*parts))
+        return sparse.csr_array((values, (rows, cols)), shape=(self.n_monomials, self.n_monomials))
 
     @property
     def adjoint_shape(self) -> tuple[int, ...]:

@@ -32,8 +32,6 @@ _NO_MAXIMUM = (
     "combination of values never occurs in the data, or a column repeats others; give alpha > 0: a prior keeps every "
     "coupling finite."
 )
-# Parameters up to which the errors of a rough fit are from matrices.
-ROUGH_MATRICES = 500
 # A step of no consequence for the objective that still moves log odds by this much goes to infinity: towards a finite
 # minimum, both vanish together.
 _RUNAWAY = 0.3
@@ -78,6 +76,7 @@ class CompositeFit:
     def __init__(self, method: str, composite: Composite):
         self.method, self.composite = method, composite
         self.independence = Independence.of(composite)
+        self._solutions: dict[str, np.ndarray] = {}
 
     def fit(
         self,
@@ -110,7 +109,7 @@ class CompositeFit:
         verbose : int
             1 prints a line for each step.
         rough : bool
-            Errors of more than a few hundred parameters are by probes: the fit is a start for something better.
+            Errors of more than a few hundred parameters are by few probes: the fit is a start for something better.
         """
         composite, M, count = self.composite, self.composite.rows.n_samples, self.independence.count
         parameters = composite.parameters
@@ -125,8 +124,8 @@ class CompositeFit:
             theta = self._best_start(objective, lasso, start)
             theta, report = minimise(objective, theta, lasso, (tol, n_determined / M), max_iter, verbose)
             composite.stride = stride
-            most = ROUGH_MATRICES if rough else sandwich.MAX_MATRICES
-            errors = sandwich.errors(objective, theta, count, random_state, not report["converged"], most)
+            runaway = not report["converged"]
+            errors = sandwich.errors(objective, theta, count, random_state, runaway, rough, self._solutions)
         return Fit(
             method=self.method,
             parameters=parameters,

@@ -5,12 +5,18 @@ H is a sum of one Gram matrix for each site, over the monomials that its fields 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy import sparse
 
 from hbm_learn._kernels import conditional
 from hbm_learn.data.rows import Block
 from hbm_learn.inversion.composite.sums import Composite, PartValues, Sample
+
+if TYPE_CHECKING:
+    from hbm_learn.inversion.composite.objective import HessianProducts
 
 # A row never counts for more than 1/(1 − this) times its score.
 _LARGEST_LEVERAGE = 0.5
@@ -83,34 +89,80 @@ def score_covariance(
     return V
 
 
+def diagonal(composite: Composite, theta: np.ndarray, stride: int = 1) -> np.ndarray:
+    """(P,) the diagonal of ∂²Q/∂θ², from every ``stride``-th row."""
+    return _diagonal(composite, _curvatures(composite, theta, stride, own=False))
+
+
 def diagonal_and_own(composite: Composite, theta: np.ndarray, stride: int = 1) -> tuple[np.ndarray, sparse.csr_array]:
-    """(P,) the diagonal of ∂²Q/∂θ², and (p, n_own) ∂²Q of couplings and own parameters, from every ``stride``-th row.
+    """The same, and (p, n_own) ∂²Q of couplings and own parameters.
 
     ∂²ℓ_c weighted with squares of the monomials is the one, with the monomials themselves the other: the field of a
     column is its own parameter and the couplings times monomials. Other functions of the same variable are left out.
     """
-    at, outputs, parameters = composite.at(theta), composite.outputs, composite.parameters
-
-    def work(part: Block) -> list[np.ndarray]:
-        values = composite.evaluate(part, at, second=True)
-        values.second[...] *= values.weights
-        second = values.second[outputs.column_pairs]
-        once, twice = composite.map.adjoint(second, values.Phi), composite.map.adjoint(second, values.Phi**2)
-        return [part[1].sum(), values.losses, once, twice, values.second.sum(axis=1, dtype=np.float64)]
-
-    total, losses, once, twice, means = composite.over_rows(work, stride)
-    scale = composite.scale(losses) / (1.0 if composite.log else float(total))
-    extras, n_own = np.zeros(outputs.n_extras), parameters.n_own
-    squares = composite.map.entries(twice) * scale[composite.entry_site]
-    out = composite.to_params(squares, extras)
-    out[:n_own] = (means * scale[outputs.pair_site])[outputs.own_pairs]
-    products = composite.map.entries(once) * scale[composite.entry_site]
+    found, parameters = _curvatures(composite, theta, stride, own=True), composite.parameters
+    n_own, products = parameters.n_own, composite.map.entries(found.once) * found.scale[composite.entry_site]
     couplings = composite.map.param >= n_own
     at_own = parameters.column_params[composite.map.column[couplings]]
     coordinates = (composite.map.param[couplings] - n_own, at_own)
     cross = sparse.csr_array((products[couplings], coordinates), shape=(len(parameters.columns), n_own))
+    return _diagonal(composite, found), cross
+
+
+def held_diagonal(H: HessianProducts) -> np.ndarray:
+    """(P,) the diagonal of ∂²Q/∂θ² from the rows that H holds: the fields are known there."""
+    composite = H.composite
+
+    def work(held: tuple[Block, np.ndarray]) -> list[np.ndarray]:
+        part, second = held
+        return _weighted(composite, second, composite.monomials(part)[1], own=False)
+
+    return _diagonal(composite, _Curvatures(*composite.over_shares(work, H.shares), H.means, H.scale))
+
+
+@dataclass(frozen=True, eq=False)
+class _Curvatures:
+    """Sums of ∂²ℓ_c φ_ν (``once``) and ∂²ℓ_c φ_ν² (``twice``), as adjoints of the map; empty what is not asked for.
+
+    ``means`` are ∂²Q by pairs of outputs, ``scale`` (n,) is what sums over rows of a site's losses are multiplied with.
+    """
+
+    once: np.ndarray
+    twice: np.ndarray
+    means: np.ndarray
+    scale: np.ndarray
+
+
+def _curvatures(composite: Composite, theta: np.ndarray, stride: int, own: bool) -> _Curvatures:
+    at, outputs = composite.at(theta), composite.outputs
+
+    def work(part: Block) -> list[np.ndarray]:
+        values = composite.evaluate(part, at, second=True)
+        values.second[...] *= values.weights
+        means = values.second.sum(axis=1, dtype=np.float64)
+        return [part[1].sum(), values.losses, means, *_weighted(composite, values.second, values.Phi, own)]
+
+    total, losses, means, once, twice = composite.over_rows(work, stride)
+    scale = composite.scale(losses) / (1.0 if composite.log else float(total))
+    return _Curvatures(once, twice, means * scale[outputs.pair_site], scale)
+
+
+def _weighted(composite: Composite, second: np.ndarray, Phi: np.ndarray, own: bool) -> list[np.ndarray]:
+    """``once`` and ``twice`` of a few rows; squares that are sums of monomials are left to ``once``."""
+    second, map_, nothing = second[composite.outputs.column_pairs], composite.map, np.zeros(0)
+    if map_.squares is not None:
+        return [map_.adjoint(second, Phi), nothing]
+    return [map_.adjoint(second, Phi) if own else nothing, map_.adjoint(second, Phi**2)]
+
+
+def _diagonal(composite: Composite, found: _Curvatures) -> np.ndarray:
+    squares = composite.map.squares
+    twice = found.twice if squares is None else squares @ found.once
+    entries = composite.map.entries(twice) * found.scale[composite.entry_site]
+    out = composite.to_params(entries, np.zeros(composite.outputs.n_extras))
+    out[: composite.parameters.n_own] = found.means[composite.outputs.own_pairs]
     # ln S has less, by the square of a slope that is zero at the minimum
-    return np.maximum(out, 1e-12), cross
+    return np.maximum(out, 1e-12)
 
 
 class _Sites:

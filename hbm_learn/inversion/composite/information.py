@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from hbm_learn.inversion.composite.hessian import diagonal_and_own, hessian
+from hbm_learn.inversion.composite.hessian import diagonal, diagonal_and_own, hessian
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective
 from hbm_learn.inversion.composite.sandwich import MAX_MATRICES
 from hbm_learn.inversion.composite.sums import Composite
@@ -47,11 +47,14 @@ class CompositeInformation:
 
     def _curvature(self, theta: np.ndarray, active: np.ndarray) -> Curvature:
         parameters, composite, n_own = self.parameters, self.composite, self.parameters.n_own
-        curvature, with_own = diagonal_and_own(composite, theta)
+        if active.all():  # nothing is alone, and asks for what it has in common with own parameters
+            curvature, with_own = diagonal(composite, theta), sparse.csr_array((len(active), n_own))
+        else:
+            curvature, with_own = diagonal_and_own(composite, theta)
+            root = np.sqrt(self.n_samples / self.overcount)
+            with_own = sparse.diags_array(root[n_own:]) @ with_own @ sparse.diags_array(root[:n_own])
         curvature = parameters.block_means(curvature)
-        scale = sparse.diags_array(np.sqrt(self.n_samples / self.overcount))
-        diagonal = curvature * self.n_samples / self.overcount
-        with_own = sparse.csr_array(scale.tocsr()[n_own:, n_own:] @ with_own @ scale.tocsr()[:n_own, :n_own])
+        whole = curvature * self.n_samples / self.overcount
         where = np.concatenate([np.ones(parameters.n_own, dtype=bool), active])
         if not active.all():
             composite = composite.restricted(some_of(parameters.columns, active))
@@ -62,9 +65,9 @@ class CompositeInformation:
                 _with_diagonal(H, curvature[where])
             H *= root
             H *= root[:, None]
-            return Curvature(H, diagonal, with_own)
+            return Curvature(H, whole, sparse.csr_array(with_own))
         products = HessianProducts(Objective(composite, np.zeros(composite.n_params)), theta[where])
-        return Curvature(lambda v: root * products.product(root * v), diagonal, with_own)
+        return Curvature(lambda v: root * products.product(root * v), whole, sparse.csr_array(with_own))
 
 
 def _stride(composite: Composite) -> int:

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from hbm_learn import linalg
-from hbm_learn.inversion.composite.hessian import diagonal_and_own, hessian, score_covariance
+from hbm_learn.inversion.composite.hessian import held_diagonal, hessian, score_covariance
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective
 from hbm_learn.inversion.composite.probes import Probes, site_factors
 from hbm_learn.inversion.composite.sums import Composite
 from hbm_learn.inversion.composite.thinning import heavy_and_some
 from hbm_learn.inversion.result import Spread, Whole
 
-# Up to this many parameters the matrices are formed.
-MAX_MATRICES = 2000
+# Up to this many parameters the matrices are formed; for the errors of a rough fit.
+MAX_MATRICES, ROUGH_MATRICES = 2000, 500
 # Multiplications for the matrices: of rows beyond that a sample is taken, of at least _MIN_ROWS. A variance from m rows
 # is good to about √(2/m).
 _FLOPS = 1e10
@@ -43,7 +43,8 @@ def errors(
     count: np.ndarray,
     random_state: Any = None,
     runaway: bool = False,
-    max_matrices: int = MAX_MATRICES,
+    rough: bool = False,
+    memory: dict[str, np.ndarray] | None = None,
 ) -> Spread:
     """Posterior and sampling variances of θ, and what follows from them; kept and noise are of all parameters.
 
@@ -60,13 +61,15 @@ def errors(
     runaway : bool
         θ is on its way to infinity, where V vanishes faster than H: the errors are then at least those of independent
         variables, c diag(H⁻¹)/M.
-    max_matrices : int
-        Parameters up to which the matrices are formed; draws beyond.
+    rough : bool
+        Draws beyond a few hundred parameters, and fewer of them: the fit is a start for something better.
+    memory : dict, optional
+        Solutions of the last fit to these data, see ``Probes``.
     """
-    if objective.composite.n_params <= max_matrices:
+    if objective.composite.n_params <= (ROUGH_MATRICES if rough else MAX_MATRICES):
         found = _from_matrices(objective, theta, count)
     else:
-        found = _from_probes(objective, theta, count, random_state)
+        found = _from_probes(objective, theta, count, Probes(objective, theta, random_state, rough, memory))
     if not runaway:
         return found
     least = HessianProducts(objective, theta).inverse_diagonal(count / objective.composite.rows.n_samples)
@@ -196,10 +199,9 @@ def _affordable(composite: Composite) -> int:
 # ---------------------------------------------------------------------- many parameters
 
 
-def _from_probes(objective: Objective, theta: np.ndarray, count: np.ndarray, random_state: Any) -> Spread:
+def _from_probes(objective: Objective, theta: np.ndarray, count: np.ndarray, probes: Probes) -> Spread:
     """Variances of independent variables, corrected for each site and order by draws."""
     composite, ridge, M = objective.composite, objective.ridge, objective.composite.rows.n_samples
-    probes = Probes(objective, theta, random_state)
     H, stride = probes.H, composite.stride
     base, ones = H.inverse_diagonal(count / M), np.ones(len(theta))
     y = probes.sampling()
@@ -227,5 +229,5 @@ def _from_probes(objective: Objective, theta: np.ndarray, count: np.ndarray, ran
         kept=np.where(alpha > 0, probes.by_order(alpha * np.mean(u**2, axis=0)), 1.0),
         noise=probes.by_order(np.mean(y**2, axis=0)),
         make_whole=whole,
-        overcount=_overcount(composite, count, V, diagonal_and_own(composite, theta, stride)[0], probes.n_draws),
+        overcount=_overcount(composite, count, V, held_diagonal(H), probes.n_scores),
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from hbm_learn.data.rows import Block
-from hbm_learn.inversion.composite.hessian import diagonal_and_own
+from hbm_learn.inversion.composite.hessian import diagonal
 from hbm_learn.inversion.composite.sums import Composite, Sample
 
 
@@ -43,7 +43,7 @@ def heaviness(composite: Composite, theta: np.ndarray) -> tuple[np.ndarray, np.n
     """(n_rows,) q, and the weights of the rows: two passes."""
     at, N = composite.at(theta), composite.outputs.n_columns
     scale = composite.scale(composite.sums(theta).losses) if composite.log else np.ones(composite.n_features)
-    inverse = composite.map.weights(1.0 / diagonal_and_own(composite, theta)[0], composite.dtype)
+    inverse = composite.map.weights(1.0 / diagonal(composite, theta), composite.dtype)
     square = (scale**2)[composite.parameters.space.site][:, None]
 
     def work(part: Block) -> list[list[np.ndarray]]:

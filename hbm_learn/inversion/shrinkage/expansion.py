@@ -95,8 +95,9 @@ class Expansion:
             product = among
             about = product if origin.is_identity else lambda v: B.T @ product(B @ v)
             columns = some_of(self.parameters.columns, active)
-            inner = ProductQuadratic(about, diagonal[where], about(x[where]) + g[where], columns, n_own)
-            inner.start_at(x[where])
+            image = about(x[where])
+            inner = ProductQuadratic(about, diagonal[where], image + g[where], columns, n_own)
+            inner.start_at(x[where], image)
         b[where] = inner.b
         return SplitQuadratic(inner, coupled, diagonal, b)
 

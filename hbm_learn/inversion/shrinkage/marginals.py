@@ -50,12 +50,14 @@ class Marginals:
     def of(cls, T: sparse.csr_array, sites: Sites, n_own: int, centre: np.ndarray, variance: np.ndarray) -> Marginals:
         """Of T θ, θ = (own, couplings about the origin), with given means and variances."""
         J = sparse.csr_array(T[:, n_own:])
-        spread = sparse.csr_array(J.power(2) @ sparse.diags_array(sites.variance))
+        spread = J.power(2)
+        spread.data *= sites.variance[spread.indices]
         if J.shape[1] == 0:
             nothing = np.zeros(J.shape[0])
             return cls(sites, nothing.astype(np.intp), nothing, centre, variance)
-        main = np.asarray(spread.argmax(axis=1)).ravel()
-        scale = np.asarray(J[np.arange(J.shape[0]), main]).ravel()
+        at = _largest(spread)
+        main = np.where(at >= 0, spread.indices[at], 0)
+        scale = np.where(at >= 0, J.data[at], 0.0)
         extra = np.maximum(variance - scale**2 * sites.variance[main], 0.0)
         # What rounding leaves of a variance that is all the site's.
         extra[extra < 1e-9 * variance] = 0.0
@@ -117,3 +119,16 @@ class Marginals:
         a, rest = self.scale[rows], self.centre[rows] - self.scale[rows] * sites.mean[main]
         mean = rest[:, None] + (a * sites.rho[main])[:, None] * w
         return R, mean, np.sqrt((a**2)[:, None] * w + self.extra[rows][:, None])
+
+
+def _largest(A: sparse.csr_array) -> np.ndarray:
+    """(m,) where the largest entry of each row stands among the data, the first of equals; −1 for an empty row."""
+    sizes = np.diff(A.indptr)
+    out, filled = np.full(len(sizes), -1, dtype=np.intp), sizes > 0
+    if filled.any():
+        top = np.repeat(np.maximum.reduceat(A.data, A.indptr[:-1][filled]), sizes[filled])
+        hits = np.flatnonzero(A.data == top)
+        row = np.repeat(np.flatnonzero(filled), sizes[filled])[hits]
+        first = np.flatnonzero(np.diff(row, prepend=-1))
+        out[row[first]] = hits[first]
+    return out

@@ -17,16 +17,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hbm_learn._kernels import mixture as kernels
+
 # The narrowest scale in units of 1/√M, the broadest, and the ratio of neighbours.
 NARROWEST, BROADEST, RATIO = 0.1, 2.0, np.sqrt(2.0)
 # Observations that the weights start from, spread evenly over the scales: what a handful of couplings, or one, say of
 # their distribution is not taken for certain.
 PSEUDO = 1.0
 _SWEEPS = 100
-# Terms whose components are made at a time.
-_ROWS = 2**15
-# Of many couplings those with a deviate beyond this teach the weights, and of the others every so many.
-_TAIL, _MOST = 2.5, 2000
+# Of many couplings those with a deviate beyond the last teach the weights; of those between the two and of those below
+# every so many, these many at least.
+_TAILS, _MOST = (2.5, 6.0), (2000, 10_000)
 
 
 def scales(n_samples: float) -> np.ndarray:
@@ -92,13 +93,17 @@ def learn_weights(cavities: Cavities, sigma: np.ndarray, start: np.ndarray | Non
 def _some(cavities: Cavities) -> tuple[Cavities, np.ndarray]:
     """Cavities that speak for all, and for how many each does."""
     T = len(cavities.precision)
-    if T <= 2 * _MOST:
+    if T <= 2 * _MOST[0]:
         return cavities, np.ones(T)
-    tail = cavities.square > _TAIL**2 * cavities.precision * cavities.df
-    bulk = np.flatnonzero(~tail)
-    chosen = bulk[:: max(1, len(bulk) // _MOST)]
-    weights = np.concatenate([np.ones(int(tail.sum())), np.full(len(chosen), len(bulk) / max(len(chosen), 1))])
-    return cavities.at(np.concatenate([np.flatnonzero(tail), chosen])), weights
+    z2 = cavities.square / (cavities.precision * cavities.df)
+    beyond = [z2 > tail**2 for tail in _TAILS]
+    chosen, weights = [np.flatnonzero(beyond[1])], [np.ones(int(beyond[1].sum()))]
+    for those, most in zip((~beyond[0], beyond[0] & ~beyond[1]), _MOST):
+        where = np.flatnonzero(those)
+        some = where[:: max(1, len(where) // most)]
+        chosen.append(some)
+        weights.append(np.full(len(some), len(where) / max(len(some), 1)))
+    return cavities.at(np.concatenate(chosen)), np.concatenate(weights)
 
 
 def responsibilities(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -131,13 +136,15 @@ def shrinkage(cavities: Cavities, sigma: np.ndarray) -> np.ndarray:
 def moments(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(T,) the factor of ρ in the posterior mean, the mean variance of an entry of β, and ln of the site's integral."""
     T = len(cavities.precision)
-    mean, variance, total = np.empty(T), np.empty(T), np.empty(T)
-    for lo in range(0, T, _ROWS):
-        part = slice(lo, lo + _ROWS)
-        some = cavities.at(part)
-        R, total[part] = responsibilities(some, sigma, pi)
-        w = shrinkage(some, sigma)
-        mean[part] = np.einsum("tj,tj->t", R, w)
-        square = np.einsum("tj,tj->t", R, w**2) - mean[part] ** 2
-        variance[part] = mean[part] + np.maximum(square, 0.0) * some.square / some.df
-    return mean, variance, total
+    factor, variance, total = np.empty(T), np.empty(T), np.empty(T)
+    kernels.moments(
+        cavities.precision,
+        cavities.square,
+        np.asarray(cavities.df, dtype=float),
+        sigma**2,
+        np.log(np.maximum(pi, 1e-300)),
+        factor,
+        variance,
+        total,
+    )
+    return factor, variance, total

@@ -65,12 +65,20 @@ class DenseQuadratic:
         return S, log_det
 
 
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """x (P,), and K x."""
+
+    x: np.ndarray
+    image: np.ndarray
+
+
 class ProductQuadratic:
     """K by its products: means by conjugate gradients, variances from one number for each order.
 
     The cavity precision of a coupling is a share a_k of its own K_rr, the same for all of order k: that for which the
     variances 1/(a_k K_rr + γ_r) add up to the trace of A⁻¹ over the order, which a random vector of signs tells to a
-    relative √(2/p_k). Each solution begins at the last one.
+    relative √(2/p_k). Each solution begins at the last one, of which K x is known: b − γx less what was left.
 
     Parameters
     ----------
@@ -98,11 +106,12 @@ class ProductQuadratic:
         self.product, self.diagonal, self.b = product, np.maximum(diagonal, 1e-300), b
         self.columns, self.n_own = columns, n_own
         self.signs = np.random.default_rng(seed).choice([-1.0, 1.0], len(b))
-        self._mean, self._probe = np.zeros(len(b)), np.zeros(len(b))
+        zero = np.zeros(len(b))
+        self._mean = self._probe = _Point(zero, zero)
 
-    def start_at(self, theta: np.ndarray) -> None:
-        """Begin the next solution there."""
-        self._mean = theta.copy()
+    def start_at(self, theta: np.ndarray, image: np.ndarray) -> None:
+        """Begin the next solution there, where K θ is ``image``."""
+        self._mean = _Point(theta, image)
 
     def posterior(self, gamma: np.ndarray, shift: np.ndarray) -> Gaussian:
         scale = self.diagonal + gamma
@@ -111,27 +120,25 @@ class ProductQuadratic:
         size = float(np.sqrt(np.sum(1.0 / scale)))
         self._probe, _ = self._solve(gamma, self.signs, self._probe, _PROBE_ENOUGH * size)
         v = 1.0 / (self.diagonal + gamma)
-        share = self.signs * self._probe
+        share = self.signs * self._probe.x
         for k in self.columns.orders:
             where = self.columns.slice(k)
             mine = slice(self.n_own + where.start, self.n_own + where.stop)
             a = _share(self.diagonal[mine], gamma[mine], float(share[mine].sum()))
             v[mine] = 1.0 / (a * self.diagonal[mine] + gamma[mine])
-        return Gaussian(self._mean, v, np.nan, residual)
+        return Gaussian(self._mean.x, v, np.nan, residual)
 
-    def _solve(
-        self, gamma: np.ndarray, b: np.ndarray, start: np.ndarray, enough: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _solve(self, gamma: np.ndarray, b: np.ndarray, start: _Point, enough: float) -> tuple[_Point, np.ndarray]:
         """x = A⁻¹ b from a start, to a residual b − A x of ``enough`` in the norm of 1/A_rr; and the residual."""
         scale = self.diagonal + gamma
-        left = b - (self.product(start) + gamma * start if start.any() else 0.0)
+        left = b - start.image - gamma * start.x
         now = float(np.sqrt(np.sum(left**2 / scale)))
         if now <= enough:
             return start, left
-        step, left = conjugate_gradients(
+        step, rest = conjugate_gradients(
             lambda v: self.product(v) + gamma * v, left, lambda r: r / scale, enough / now, _MAX_PRODUCTS
         )
-        return start + step, left
+        return _Point(start.x + step, start.image + left - rest - gamma * step), rest
 
 
 class SplitQuadratic:
