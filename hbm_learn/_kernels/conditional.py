@@ -88,11 +88,23 @@ def scores(Phi, first, monomial, param, column_ptr, out):
                 total[r] += slope[r] * row[r]
 
 
+# Entries that arrays of two-valued sites hold at a time: a few of them fit in cache.
+_FEW = 2**16
+
 # ---------------------------------------------------------------------- two values: one output a site, whole arrays
 
 
 def pseudo_binary(codes, F, width, weights, first, second):
-    """ℓ = ln Σ_a e^{f φ(a)} − f φ(x) for two values; width (n, 1) = φ(1) − φ(0). NumPy's exp and log are vectorised."""
+    """ℓ = ln Σ_a e^{f φ(a)} − f φ(x) for two values; width (n, 1) = φ(1) − φ(0). NumPy's exp and log are vectorised,
+    on a few sites at a time, which stay in cache from one step to the next."""
+    losses, few = np.empty(len(codes)), max(1, _FEW // max(codes.shape[1], 1))
+    for lo in range(0, len(codes), few):
+        at = slice(lo, lo + few)
+        losses[at] = _pseudo_few(codes[at], F[at], width[at], weights, first[at], second[at])
+    return losses
+
+
+def _pseudo_few(codes, F, width, weights, first, second):
     sign = codes.astype(F.dtype)
     sign *= 2 * width
     sign -= width
@@ -103,7 +115,8 @@ def pseudo_binary(codes, F, width, weights, first, second):
     total = small + F.dtype.type(1)
     wrong = np.where(margin >= 0, small, F.dtype.type(1))  # up to 1/total: the probability of the other value
     wrong /= total
-    np.multiply(wrong, -sign, out=first)
+    np.negative(sign, out=sign)
+    np.multiply(wrong, sign, out=first)
     if len(second):
         np.subtract(1, wrong, out=second)
         second *= wrong

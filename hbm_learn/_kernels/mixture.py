@@ -51,27 +51,38 @@ def quantiles(R, mean, sd, level, out):
         out[r] = x
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def moments(precision, square, df, sigma2, log_pi, factor, variance, total):
+@njit(cache=True, nogil=True)
+def moments(precision, square, df, sigma2, pi, factor, variance, total):
     """factor, variance, total (T,) ← of exp(−½Λβ² + ρ·β) under Σ_j π_j N(0, σ_j²), see ``mixture.moments``.
 
-    precision, square, df (T,): Λ, |ρ|², d; sigma2, log_pi (G,): σ_j², ln π_j.
+    precision, square, df (T,): Λ, |ρ|², d; sigma2, pi (G,): σ_j², π_j > 0.
     """
     G = len(sigma2)
-    weight, w = np.empty(G), np.empty(G)
+    R, w = np.empty(G), np.empty(G)
     for t in range(len(precision)):
-        top = -np.inf
+        top = 0.0
         for j in range(G):
-            spread = 1.0 + precision[t] * sigma2[j]
-            w[j] = sigma2[j] / spread
-            weight[j] = log_pi[j] + 0.5 * (square[t] * w[j] - df[t] * math.log(spread))
-            top = max(top, weight[j])
-        norm, first, second = 0.0, 0.0, 0.0
+            w[j] = sigma2[j] / (1.0 + precision[t] * sigma2[j])
+            top = max(top, w[j])
+        top *= 0.5 * square[t]
+        norm = 0.0
+        if df[t] == 1.0:  # one square root is cheaper than a logarithm
+            for j in range(G):
+                R[j] = pi[j] * math.sqrt(w[j] / sigma2[j]) * math.exp(0.5 * square[t] * w[j] - top)
+                norm += R[j]
+        if not norm > 1e-200:  # of many functions, or with all weight where the exponent is low
+            top = -np.inf
+            for j in range(G):
+                R[j] = math.log(pi[j]) + 0.5 * (square[t] * w[j] + df[t] * math.log(w[j] / sigma2[j]))
+                top = max(top, R[j])
+            norm = 0.0
+            for j in range(G):
+                R[j] = math.exp(R[j] - top)
+                norm += R[j]
+        first, second = 0.0, 0.0
         for j in range(G):
-            R = math.exp(weight[j] - top)
-            norm += R
-            first += R * w[j]
-            second += R * w[j] * w[j]
+            first += R[j] * w[j]
+            second += R[j] * w[j] * w[j]
         first /= norm
         factor[t] = first
         variance[t] = first + max(second / norm - first * first, 0.0) * square[t] / df[t]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from hbm_learn.data.rows import Block
 from hbm_learn.inversion.composite.hessian import diagonal, diagonal_and_own, hessian
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective
 from hbm_learn.inversion.composite.sandwich import MAX_MATRICES
@@ -21,6 +22,9 @@ from hbm_learn.inversion.shrinkage.expansion import Curvature, Expansion, some_o
 _FLOPS = 4e10
 # What the rows of the matrix have less of than this share of all rows, they have not seen.
 _UNSEEN = 0.1
+# Products with a curvature are kept for a point where that of no field has changed by more, as these many rows tell:
+# half of it is what errors may be off.
+_UNBENT, _BEND_ROWS = 0.02, 2000
 
 
 class CompositeInformation:
@@ -37,6 +41,7 @@ class CompositeInformation:
         self.composite, self.overcount, self.parameters = composite, overcount, composite.parameters
         self.n_samples = composite.rows.n_samples
         self.objective = Objective(composite, np.zeros(composite.n_params))
+        self._products: tuple[np.ndarray, np.ndarray, Curvature] | None = None
 
     def at(self, theta: np.ndarray) -> Expansion | None:
         value, gradient = self.objective.value_gradient(theta)
@@ -46,6 +51,12 @@ class CompositeInformation:
         return Expansion(theta, slope, self.n_samples, lambda active: self._curvature(theta, active), self.parameters)
 
     def _curvature(self, theta: np.ndarray, active: np.ndarray) -> Curvature:
+        if self._products is not None:
+            before, among, known = self._products
+            if np.array_equal(active, among):
+                bends = self._bends(before)
+                if (np.abs(self._bends(theta) - bends) <= _UNBENT * bends).all():
+                    return known
         parameters, composite, n_own = self.parameters, self.composite, self.parameters.n_own
         if active.all():  # nothing is alone, and asks for what it has in common with own parameters
             curvature, with_own = diagonal(composite, theta), sparse.csr_array((len(active), n_own))
@@ -67,7 +78,21 @@ class CompositeInformation:
             H *= root[:, None]
             return Curvature(H, whole, sparse.csr_array(with_own))
         products = HessianProducts(Objective(composite, np.zeros(composite.n_params)), theta[where])
-        return Curvature(lambda v: root * products.product(root * v), whole, sparse.csr_array(with_own))
+        found = Curvature(lambda v: root * products.product(root * v), whole, sparse.csr_array(with_own))
+        self._products = theta, active, found
+        return found
+
+    def _bends(self, theta: np.ndarray) -> np.ndarray:
+        """∂²Q/∂η² of the fields of columns, on average over some rows."""
+        composite, at = self.composite, self.composite.at(theta)
+        pairs, scale = composite.outputs.column_pairs, composite.outputs.pair_site
+
+        def work(part: Block) -> list[np.ndarray]:
+            values = composite.evaluate(part, at, second=True)
+            return [values.losses, (values.second[pairs] @ values.weights).astype(float)]
+
+        losses, found = composite.over_rows(work, max(1, composite.rows.n_rows // _BEND_ROWS))
+        return found * composite.scale(losses)[scale[pairs]]
 
 
 def _stride(composite: Composite) -> int:

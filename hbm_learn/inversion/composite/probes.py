@@ -24,6 +24,8 @@ from hbm_learn.optimise.newton_cg import conjugate_gradients
 # Draws for each site's factor, of a rough fit those that want a solution, and the weight of its prior.
 _SITE_DRAWS, _ROUGH_DRAWS = 1500, 750
 _PRIOR_DRAWS = 200.0
+# The step at which the factors have settled: far below what the draws tell.
+_SETTLED = 1e-3
 
 
 class Probes:
@@ -56,13 +58,14 @@ class Probes:
         columns_an_entry = self.composite.map.n_fields / len(self.composite.map.column)
         self.n_scores = int(np.clip(np.ceil(_SITE_DRAWS * columns_an_entry), 2, 12))
         self.n_draws = int(np.clip(np.ceil(_ROUGH_DRAWS * columns_an_entry), 1, 6)) if rough else self.n_scores
+        # A prior makes some directions stiff, and soft ones must be right before these can be.
+        self._rtol = (0.03 if rough else 0.01) if self.ridge.any() else 0.05
         self.rng = generator(random_state)
         self._memory = {} if memory is None else memory
 
     def solve(self, b: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
         """H⁻¹ b, from a start if that is nearer than zero."""
-        # A prior makes some directions stiff, and soft ones must be right before these can be.
-        rtol, left = 0.01 if self.ridge.any() else 0.05, 1.0
+        rtol, left = self._rtol, 1.0
         if start is not None:
             rest = b - self.H.product(start)
             left = float(np.sqrt((rest @ self.H.precondition(rest)) / (b @ self.H.precondition(b))))
@@ -152,5 +155,8 @@ def site_factors(composite: Composite, ratio: np.ndarray, n_draws: int) -> np.nd
             mine = product * np.mean(ratio[where] / product)
             fitted[where] = mine
             excess += np.bincount(sites.ravel(), np.repeat(ratio[where] / mine, sites.shape[1]), minlength=n)
-        r *= np.sqrt((excess * n_draws + _PRIOR_DRAWS) / (degree * n_draws + _PRIOR_DRAWS))
+        step = np.sqrt((excess * n_draws + _PRIOR_DRAWS) / (degree * n_draws + _PRIOR_DRAWS))
+        r *= step
+        if np.abs(step - 1.0).max() < _SETTLED:
+            break
     return fitted

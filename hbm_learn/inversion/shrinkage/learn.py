@@ -297,6 +297,6 @@ def _by_cavities(sites: Sites) -> dict[int, float]:
     out, total = {1: 0.0}, 0.0
     for k, pi in sites.pi.items():
         mine = sites.cavities.at(sites.terms.keys.slice(k))
-        total += float(mixture.responsibilities(mine, sites.sigma, pi)[1].sum())
+        total += float(mixture.moments(mine, sites.sigma, pi)[2].sum())
         out[k] = total
     return out

@@ -142,7 +142,7 @@ def moments(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.n
         cavities.square,
         np.asarray(cavities.df, dtype=float),
         sigma**2,
-        np.log(np.maximum(pi, 1e-300)),
+        np.maximum(pi, 1e-300),
         factor,
         variance,
         total,
