@@ -24,7 +24,7 @@ from hbm_learn.inference.block_equations import sandwich
 from hbm_learn.inference.block_sites import BlockState
 from hbm_learn.inference.bordered import BorderedSystem, DenseBordered
 from hbm_learn.inference.factors import Tilted
-from hbm_learn.inference.jacobian_free import JacobianFree
+from hbm_learn.inference.jacobian_free import STEP, JacobianFree, difference
 from hbm_learn.linalg import spd_inverse
 
 if TYPE_CHECKING:
@@ -89,10 +89,11 @@ class BethePoint:
         marginals: Marginals,
         tilted: list[Tilted],
         field: np.ndarray,
+        values: np.ndarray,
         inverse: Any,
     ):
         self.problem, self.alpha, self.s, self.marginals, self.tilted = problem, alpha, s, marginals, tilted
-        self.inverse, self.field = inverse, field
+        self._values, self.inverse, self.field = values, inverse, field
         sites = problem.sites
         self.diagonal = [inverse.blocks(c) for c in sites.blocks.columns]
         self._inverses = each(inverse_of, self.diagonal)
@@ -181,6 +182,43 @@ class BethePoint:
     def _N(self) -> np.ndarray:
         """Ñ, (N, N)."""
         return self.problem.sites.blocks.left(self._inverses, self.inverse.matrix)
+
+    def directional(self, x: np.ndarray) -> np.ndarray:
+        """[∂R/∂u, ∂R/∂α] x; only the inverse of S̃ is differenced, in one more factorisation."""
+        problem, sites, n = self.problem, self.problem.sites, self.problem.n
+        blocks, d_lambda, d_alpha = sites.blocks, x[n:-1], float(x[-1])
+        dm = blocks.left(each(transpose, self.s.L), x[:n])
+        pull = np.zeros(n)
+        factors = []
+        for t, columns in zip(self.tilted, problem.columns):
+            mine = dm[columns][:, :, None]
+            size = t.group.size
+            dy, dS = t.coupling @ mine, (t.slope.reshape(len(mine), size * size, size) @ mine).reshape(-1, size, size)
+            if d_alpha:
+                rate, by_alpha = t.by_alpha
+                dy, dS = dy + d_alpha * rate[:, :, None], dS + d_alpha * by_alpha
+            pull += np.bincount(columns.ravel(), dy.ravel(), minlength=n)
+            factors.append(dS)
+        first = x[:n] + sites.reaction_field(self.s.m, d_lambda)
+        first += blocks.left(sites.matrices(self.s.Lambda), blocks.left(self.s.L, dm))
+        first -= blocks.left(each(transpose, self.marginals.inverse), pull)
+        dV = [(k @ dm[c][:, None, :, None])[..., 0] for k, c in zip(self.marginals.third, blocks.columns)]
+        within = each(lambda l, M: transpose(l) @ M @ l, self.s.L, sites.matrices(d_lambda))
+        degree = [problem.degree[mine][:, None, None] - 1.0 for mine in blocks.sites]
+        change = self._inverse_change(
+            problem.pattern.values(each(lambda w, d, v: w + d * v, within, degree, dV), factors)
+        )
+        return np.concatenate([first, sites.entries(self._outward(each(np.add, change, dV)))])
+
+    def _inverse_change(self, values: np.ndarray) -> list[np.ndarray]:
+        """The change of X_ii⁻¹ with S̃ by values (nnz,) on the pattern; NaN where no matrix close by is definite."""
+        size = float(np.abs(values).max())
+        for step in (STEP / size, -STEP / size) if size and np.isfinite(size) else ():
+            moved = self.problem.invert(self._values + step * values)
+            if moved is not None:
+                diagonal = [inverse_of(moved.blocks(c)) for c in self.problem.sites.blocks.columns]
+                return each(lambda new, old, step=step: (new - old) / step, diagonal, self._inverses)
+        return [np.full_like(x, 0.0 if size == 0.0 else np.nan) for x in self._inverses]
 
     def moved(self, x: np.ndarray) -> np.ndarray | None:
         """R at (u, α) + x, (N + P,); None where that is not valid."""
@@ -282,6 +320,9 @@ class LoopPoint(BethePoint):
 
     def bordered(self, row: np.ndarray) -> BorderedSystem:
         return JacobianFree(self, row, SPARSE_RTOL) if self.problem.is_sparse else JacobianFree(self, row)
+
+    def directional(self, x: np.ndarray) -> np.ndarray:
+        return difference(self, x)
 
     @property
     def response(self) -> np.ndarray:
