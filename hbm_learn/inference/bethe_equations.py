@@ -19,16 +19,13 @@ from scipy.sparse import csr_array
 
 from hbm_learn.consistency.blocks import each, transpose
 from hbm_learn.consistency.blocks import inverse as inverse_of
-from hbm_learn.inference.bethe_point import BethePoint, DenseInverse, LoopPoint, Pattern
+from hbm_learn.inference.bethe_point import BethePoint, DenseInverse, LoopPoint
 from hbm_learn.inference.block_sites import BlockSites, BlockState
 from hbm_learn.inference.factors import FactorGroup, Tilted, find_factors, tilt, values_of
-from hbm_learn.inference.sparse_inverse import SparseInverse
+from hbm_learn.inference.sparse_inverse import SPARSE_SIZE, SparseInverse, find_pattern
 from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.space import Space
-
-# Above so many columns S is kept sparse, and so is what is known of its inverse.
-SPARSE_SIZE = 300
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class BetheConsistency:
         self.columns = [self._columns_of(group.sites) for group in self.groups]
         members = [group.sites.ravel() for group in self.groups] or [np.zeros(0, dtype=int)]
         self.degree = np.bincount(np.concatenate(members), minlength=model.n_features)
-        self.pattern = _pattern(self.n, self.sites.blocks.columns, self.columns)
+        self.pattern = find_pattern(self.n, self.sites.blocks.columns, self.columns)
         self.is_sparse = self.n > SPARSE_SIZE if sparse is None else sparse
         self.invert = SparseInverse(self.pattern.matrix) if self.is_sparse else DenseInverse(self.pattern)
         self._warm = [np.zeros((len(g.sites), g.size)) for g in self.groups]
@@ -203,14 +200,3 @@ def saturated(model: BoltzmannMachine) -> BoltzmannMachine:
     full = Space(space.alphabets, [known[q] for q in space.sizes.tolist()])
     nothing = Interactions.from_sorted([], full.n_columns)
     return BoltzmannMachine.from_columns(full, model.own, nothing, np.zeros(0))
-
-
-def _pattern(n: int, sites: list[np.ndarray], factors: list[np.ndarray]) -> Pattern:
-    """Where S has entries, from the columns (g, r) of sites and (g, R) of factors."""
-    cubes = [c[:, :, None] * n + c[:, None, :] for c in [*sites, *factors]]
-    codes, inverse = np.unique(np.concatenate([x.ravel() for x in cubes]), return_inverse=True)
-    parts = np.split(inverse, np.cumsum([x.size for x in cubes])[:-1])
-    at = [part.reshape(x.shape) for part, x in zip(parts, cubes)]
-    row, column = codes // n, codes % n
-    matrix = csr_array((np.ones(len(codes)), column, np.searchsorted(row, np.arange(n + 1))), shape=(n, n))
-    return Pattern(matrix, row, column, at[: len(sites)], at[len(sites) :])
