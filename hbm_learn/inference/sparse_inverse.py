@@ -98,6 +98,11 @@ class SparseInverse:
         self._source = np.flatnonzero(row >= column)
         self._target = np.asarray(L[row[self._source], column[self._source]]).ravel().astype(np.intp) - 1
 
+    @property
+    def n_entries(self) -> int:
+        """Of the factor."""
+        return len(self._indices)
+
     def __call__(self, data: np.ndarray) -> Factorised | None:
         """For the values on the pattern (csr order); None unless the matrix is positive definite."""
         values, n = np.zeros(len(self._indices)), len(self.order)
