@@ -38,6 +38,8 @@ LISTED_DRAWS, LISTED_MOMENTS = 8192, 400
 MIN_CARRIERS = 30
 # Moments of a group at most, drawn at random beyond; entries of a table of products at most; work of the chains.
 MAX_MOMENTS, MAX_ENTRIES, MAX_WORK = 4000, 2**27, 2e9
+# Products of columns that are held at once: they stay in cache.
+HELD = 2**18
 # Sweeps between draws; bins of the histogram of S; its quantiles in the data at which tails are compared.
 THIN, BINS = 10, 40
 TAILS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -296,7 +298,7 @@ def _z(data: np.ndarray, w: np.ndarray, drawn: np.ndarray, sets: Interactions) -
     n_draws, n_chains = drawn.shape[:2]
     sums = np.zeros((2, 3, p))  # of data and model: Σ s, Σ s², Σ s⁴ about 0
     chain_means = np.zeros((p, n_chains), dtype=np.float32)
-    step = max(256, MAX_ENTRIES // 8 // p)
+    step = max(256, HELD // p)
     for lo in range(0, len(data), step):
         s = _products(data[lo : lo + step], sets)
         sums[0] += _power_sums(s, w[lo : lo + step])
