@@ -41,8 +41,9 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
     ----------
     order : int or "auto", default="auto"
         The largest number of variables in an interaction. "auto": 3 if the evidence prefers it to 2 (2 beyond 10⁶
-        interactions, and on the real line); ``order_`` says which. With ``fdr`` or ``interactions`` the evidence is not
-        asked: tests, or you, have chosen.
+        interactions, and on the real line); ``order_`` says which. An integer keeps every order, and couplings of one
+        that the evidence does not prefer are shrunk to nearly zero by a learnt prior. With ``fdr`` or ``interactions``
+        the evidence is not asked: tests, or you, have chosen.
     interactions : iterable of tuples, default=None
         Tuples of feature indices or names, a repeated member for a power; None: all subsets up to ``order``.
     alphabet : "auto", values, Nominal, Interval, "real", or one for each column, default="auto"

@@ -17,9 +17,11 @@ from sklearn.preprocessing import FunctionTransformer
 from hbm_learn import HBM, BoltzmannMachine, Moments, Nominal, datasets, infer, invert, sample
 from hbm_learn._kernels import conditional
 from hbm_learn.data.samples import Samples
-from hbm_learn.inversion.composite import pseudolikelihood, screening
-from hbm_learn.inversion.composite.hessian import hessian
+from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.composite import pseudolikelihood, sandwich, screening, thinning
+from hbm_learn.inversion.composite.hessian import diagonal_and_own, hessian
 from hbm_learn.inversion.composite.losses import Loss
+from hbm_learn.inversion.composite.objective import Objective
 from hbm_learn.inversion.composite.sums import Composite
 from hbm_learn.inversion.likelihood.fit import LikelihoodPoint
 from hbm_learn.inversion.likelihood.target import Target
@@ -145,6 +147,61 @@ def test_pseudolikelihood_against_every_conditional(kind, gauge):
     scale = np.abs(gradient).max()
     np.testing.assert_allclose(composite.to_params(sums.entries, sums.extras), gradient, atol=1e-12 * scale)
     np.testing.assert_allclose(hessian(composite, theta), H, atol=1e-12 * np.abs(H).max())
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_heavy_rows_are_those_of_the_modelled_conditionals(kind):
+    """Given columns have no scores: q of the others' alone, by the definition."""
+    samples, parameters, brute, theta, w = prepared(kind, "standard")
+    composite = pseudolikelihood.prepare(samples, parameters, dtype=np.float64).composite
+    q, weight = thinning.heaviness(composite, theta)
+    rows = next(samples.blocks())[0].tolist()
+    scores = np.array([[brute.family(brute.one(x, i), x, theta)[1] for i in brute.modelled] for x in rows])
+    scores[:, :, np.setdiff1d(np.arange(parameters.n_own), parameters.column_params)] = 0.0  # what is no column's
+    np.testing.assert_allclose(weight, w, rtol=1e-12)
+    expected = w * np.sum(scores**2 / diagonal_and_own(composite, theta)[0], axis=(1, 2))
+    np.testing.assert_allclose(q, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+@pytest.mark.parametrize("kind", TABLES)
+def test_errors_site_by_site_are_those_of_the_whole_matrices(kind, ridge, monkeypatch):
+    """Where every interaction has one modelled variable, the sandwich of the whole is block diagonal but for
+    correlations of the scores of two variables, which are in no variance."""
+    X, given = table(kind, 400, seed=5)
+    samples = Samples.check(X, given=given, sample_weight=np.random.default_rng(1).uniform(0.5, 2.0, 400))
+    space = samples.space.standard(samples.frequencies)
+    one = [mu for mu in all_terms(3, space).tuples if sum(not space.given[space.site[c]] for c in mu) == 1]
+    parameters = Parameters(space, Interactions.from_tuples(one, space.n_columns), "free", samples.frequencies)
+    fit = pseudolikelihood.prepare(samples, parameters, dtype=np.float64)
+    assert fit.composite.is_apart
+    penalty = np.where(np.arange(parameters.n_params) < parameters.n_own, 0.0, ridge)
+    objective = Objective(fit.composite, penalty)
+    theta = parameters.independent()
+    found = sandwich.errors(objective, theta, fit.independence.count)
+    monkeypatch.setattr(Composite, "is_apart", False)
+    whole = sandwich.errors(objective, theta, fit.independence.count)
+    for name in ("posterior", "sampling", "kept", "noise", "overcount", "free", "free_variance"):
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-6, atol=1e-12)
+    for name in ("covariance", "free_covariance"):
+        mine, theirs = getattr(found, name), getattr(whole, name)
+        inside = mine != 0.0
+        assert not inside.all()
+        np.testing.assert_allclose(mine[inside], theirs[inside], rtol=1e-6, atol=1e-12 * np.abs(theirs).max())
+
+
+def test_many_rows_with_given_columns():
+    """So many that the sandwich takes some of them: errors are those of all, but for the noise of a sample."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=40_000)
+    x = (rng.random((40_000, 2)) < 1.0 / (1.0 + np.exp(-np.column_stack([0.5 * z, -1.0 + 0.0 * z])))).astype(int)
+    est = HBM(order=2, given=[2], interactions=[(0, 2), (1, 2)], alpha=0.0, refine="pseudolikelihood")
+    est.fit(np.column_stack([x, z]))
+    p = 1.0 / (1.0 + np.exp(-0.5 * z))
+    design = np.column_stack([np.ones_like(z), z])
+    told = np.sqrt(np.linalg.inv((design * (p * (1.0 - p))[:, None]).T @ design)[1, 1])
+    assert est.standard_errors_[0] == pytest.approx(told, rel=0.05)
+    assert est.weights_[0] == pytest.approx(0.5, abs=4 * told)
 
 
 @pytest.mark.parametrize("gauge", ["coding", "standard"])

@@ -419,7 +419,7 @@ def test_third_cumulants(order, block, monkeypatch):
         kappa = third_cumulants(sites, values, chi, s, 0.7)
     else:
         kappa = np.zeros(len(sites))
-        cumulants.add_coupling_part(kappa, sites, values, chi)
+        cumulants.add_coupling_part(kappa, sites, chi, sites, values)
         kappa *= 0.7
         cumulants.add_site_part(kappa, sites, chi / V, mu3)
     full = tree_cumulants(model, 0.7, m, chi, s)

@@ -10,10 +10,12 @@ import pytest
 from oracle import SPACES, random_mixed
 
 from hbm_learn import HBM, BoltzmannMachine, Interval, sample
+from hbm_learn._kernels.product_sums import power_sums
 from hbm_learn.assessment import checked, predictive
 from hbm_learn.assessment.predictive import check
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
+from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.composite import pseudolikelihood
 from hbm_learn.inversion.likelihood import fit as likelihood
 from hbm_learn.inversion.likelihood.target import Target
@@ -245,3 +247,17 @@ def test_neurons_with_a_common_gain(seed):
     Y = sample(parameters.model(found.fit.theta).in_space(samples.space), 20_000, "gibbs", 1, n_chains=2000, thin=50)
     error = X.sum(axis=1).std() * np.sqrt(1 / len(X) + 1 / 4000)
     assert abs(Y.sum(axis=1).mean() - X.sum(axis=1).mean()) < 3 * error
+
+
+@pytest.mark.parametrize("rows", [1, 511, 513, 1500])
+def test_power_sums_against_their_twin(rows):
+    rng = np.random.default_rng(rows)
+    X, w = rng.normal(size=(6, 3, rows)) + rng.normal(size=(6, 1, 1)), rng.random(rows)  # columns, draws, rows
+    sets = Interactions.from_blocks([np.array(mu)[None] for mu in [(4,), (1, 5), (0, 2, 3), (1, 2, 4, 5)]], 6)
+    s = np.stack([np.prod(X[list(mu)], axis=0) for mu in sets.tuples])
+    over = s.sum(axis=1)
+    twin = np.transpose([over @ w, (s**2).sum(axis=1) @ w, (s**4).sum(axis=1) @ w, over**2 @ w])
+    for dtype, tolerance in [(np.float64, 1e-12), (np.float32, 2e-5)]:
+        out = np.ones((len(sets), 4))
+        power_sums(X.astype(dtype), w.astype(dtype), sets.members, sets.indptr, out)
+        np.testing.assert_allclose(out, 1.0 + twin, rtol=tolerance, atol=tolerance * rows)

@@ -14,9 +14,10 @@ import pandas as pd
 import pytest
 
 from hbm_learn import HBM, BoltzmannMachine, Nominal, datasets, report, sample
-from hbm_learn.assessment import checks, dependence, heldout, predictive, selection, summary
+from hbm_learn.assessment import checks, dependence, heldout, predictive, summary
 from hbm_learn.assessment.trust import Check, Trust
 from hbm_learn.cli.main import main
+from hbm_learn.inversion.shrinkage import orders
 from hbm_learn.names import interaction_name, short_names, value_name
 from hbm_learn.report import heatmap, tables, words
 from hbm_learn.report.columns import column_facts, missing_cells
@@ -184,7 +185,7 @@ def test_the_page_on_trust_has_the_thresholds_of_the_code():
         f"up to {100 * checks.SOME_CELLS:g} % good, up to {100 * checks.MANY_CELLS:g} % care",
         f"up to {dependence.LIMIT:g} good, up to {2 * dependence.LIMIT:g} care",
         f"R-hat above {AGREEMENT:g}",
-        f"at least {selection.WORTH:g} nats",
+        f"at least {orders.WORTH:g} nats",
         f"fewer than {predictive.MIN_CARRIERS} rows",
     ):
         assert text in page, text

@@ -13,7 +13,7 @@ from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.composite import pseudolikelihood
 from hbm_learn.inversion.composite.hessian import diagonal_and_own, hessian
 from hbm_learn.inversion.parameters import Parameters
-from hbm_learn.inversion.shrinkage import expectation, mixture
+from hbm_learn.inversion.shrinkage import expectation, mixture, orders
 from hbm_learn.inversion.shrinkage.expansion import Curvature, Expansion, poisson_root, rooted
 from hbm_learn.inversion.shrinkage.expectation import begin, solve, updated
 from hbm_learn.inversion.shrinkage.learn import _among_the_busiest
@@ -75,6 +75,17 @@ def test_a_block_has_one_scale_for_all_its_functions():
     np.testing.assert_allclose(factor[0] * rho, w @ beta, atol=0.01)
     spread = np.mean([w @ beta[:, a] ** 2 - (w @ beta[:, a]) ** 2 for a in range(3)])
     assert variance[0] == pytest.approx(spread, rel=0.02)
+
+
+def test_doubt_averages_a_site_with_its_narrowest_scale():
+    cavities = Cavities(np.array([30.0, 4.0]), np.array([400.0, 1.0]), np.ones(2))
+    rho = np.sqrt(cavities.square)
+    each = [mixture.moments(cavities, SIGMA, pi) for pi in (PI, np.eye(3)[0])]
+    factor, variance, total = mixture.moments(cavities, SIGMA, PI, 0.3)
+    np.testing.assert_allclose(factor, 0.3 * each[0][0] + 0.7 * each[1][0])
+    square = [v + (f * rho) ** 2 for f, v, _ in each]
+    np.testing.assert_allclose(variance, 0.3 * square[0] + 0.7 * square[1] - (factor * rho) ** 2)
+    np.testing.assert_allclose(total, each[0][2])
 
 
 def test_weights_are_learnt_from_what_was_drawn():
@@ -419,6 +430,51 @@ def test_the_evidence_chooses_the_order():
     assert set(est.evidence_) == {1, 2}
     assert est.evidence_[2] > 100
     assert HBM(order=3).fit(sample(pairs, 2000, random_state=43)).order_ == 3
+
+
+def test_an_order_must_bring_what_it_is_worth():
+    assert orders.beliefs({1: 0.0, 2: 5.0}) == {}
+    assert orders.beliefs({1: 0.0, 2: 5.0, 3: 5.0 + orders.WORTH}) == pytest.approx({3: 0.5})
+    assert orders.beliefs({1: 0.0, 2: 5.0, 3: 5.0})[3] == pytest.approx(1 / (1 + np.exp(3.0)))
+    # a higher order speaks for the lower ones, which it contains
+    even = {1: 0.0, 2: 0.0, 3: orders.WORTH, 4: 2 * orders.WORTH}
+    assert orders.beliefs(even) == pytest.approx({3: 2 / 3, 4: 1 / 3})
+    assert orders.beliefs({1: 0.0, 2: 0.0, 3: 0.0, 4: 900.0}) == {3: 1.0, 4: 1.0}
+
+
+def chain_rows(seed=43):
+    return sample(BoltzmannMachine(np.zeros(10), {(i, i + 1): 0.4 for i in range(9)}), 2000, random_state=seed)
+
+
+def test_an_order_that_nothing_speaks_for_costs_nothing():
+    """Pairs are those of order 2; triplets are zero, and their intervals still reach over what the data say."""
+    X = chain_rows()
+    pairs, both = HBM(order=2).fit(X), HBM(order=3).fit(X)
+    sites = both.result_.effect_marginals.sites
+    assert sites.belief[3] < 0.1
+    np.testing.assert_allclose(both.evidence_[2], pairs.evidence_[2], atol=0.5)
+    error = pairs.effect_errors_
+    assert np.abs(both.effects_[:45] - pairs.effects_).max() < 0.25 * np.median(error)
+    assert np.abs(both.effects_[45:]).max() < 0.15 / np.sqrt(len(X))
+    # the three largest triplets stand out by two errors and more
+    r, s = sites.rho[45:] / sites.precision[45:], 1 / np.sqrt(sites.precision[45:])
+    top = np.argsort(-np.abs(r / s))[:3]
+    low, high = both.effect_intervals()[45:][top].T
+    assert np.all(np.maximum(high, -low) > np.abs(r[top]) + 1.9 * s[top])
+    assert np.median(np.ptp(both.effect_intervals()[45:], axis=1) / s) > 2.0
+    assert both.to_frame()["sign_rate"][45:].min() > 0.3
+
+
+def test_chosen_sets_are_not_in_doubt():
+    X = chain_rows()
+    whole = HBM(order=3).fit(X)
+    loose = 45 + int(np.argmax(np.abs(whole.tests_.z[45:])))
+    chosen = [*whole.interactions_[:45], whole.interactions_[loose]]
+    est = HBM(interactions=chosen).fit(X)
+    assert not est.result_.effect_marginals.sites.belief
+    assert abs(est.effects_[-1]) > 3 * abs(whole.effects_[loose])
+    strong = HBM(order=3).fit(sample(sparse_truth(41), 2000, random_state=42))
+    assert not strong.result_.effect_marginals.sites.belief
 
 
 def test_a_given_prior_is_gaussian():

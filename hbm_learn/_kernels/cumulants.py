@@ -70,10 +70,13 @@ def add_block_part(kappa, triples, U, column_ptr, third, third_ptr):
 
 
 @njit(cache=True, nogil=True)
-def add_coupling_part(kappa, sites, values, chi):
-    """κ_ijk += Σ_abc T_abc χ_ia χ_jb χ_kc, flat over triples; 18 flops for each pair of triples."""
+def add_coupling_part(kappa, rows, chi, sites, values):
+    """κ_ijk += Σ_abc T_abc χ_ia χ_jb χ_kc, flat over triples (i, j, k) of rows of χ; 18 flops for each pair of triples.
+
+    T is given by ``sites`` and ``values``.
+    """
     for t in range(len(kappa)):
-        i, j, k = sites[t]
+        i, j, k = rows[t]
         for u in range(len(values)):
             a, b, c = sites[u]
             total = chi[i, a] * (chi[j, b] * chi[k, c] + chi[j, c] * chi[k, b])

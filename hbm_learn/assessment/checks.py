@@ -11,12 +11,12 @@ from hbm_learn.assessment import dependence
 from hbm_learn.assessment.bias import bias_by_corrections, bias_of_closed_form
 from hbm_learn.assessment.compared import LEVEL
 from hbm_learn.assessment.predictive import MAX_LISTED, PredictiveCheck
-from hbm_learn.assessment.selection import WORTH
 from hbm_learn.assessment.trust import Check, Trust
 from hbm_learn.data.incomplete import FilledRows
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.result import InversionResult
+from hbm_learn.inversion.shrinkage.orders import WORTH
 from hbm_learn.states import StateTable
 
 # Root mean squares of the closed form's bias, in standard errors: up to the first it can be trusted, up to the second

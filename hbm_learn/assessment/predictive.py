@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn._kernels.conditional import monomials
+from hbm_learn._kernels.product_sums import power_sums
+from hbm_learn._threads import in_threads, row_parts
 from hbm_learn._validation import check_integer, seed_sequence
 from hbm_learn.assessment import counts
 from hbm_learn.assessment.compared import Compared
@@ -36,8 +37,8 @@ MAX_LISTED = 2**14
 LISTED_DRAWS, LISTED_MOMENTS = 8192, 400
 # A moment is compared if so many rows carry its variance: the Gaussian reference holds from about there.
 MIN_CARRIERS = 30
-# Moments of a group at most, drawn at random beyond; entries of a table of products at most; work of the chains.
-MAX_MOMENTS, MAX_ENTRIES, MAX_WORK = 4000, 2**27, 2e9
+# Moments of a group at most, drawn at random beyond; work of the chains.
+MAX_MOMENTS, MAX_WORK = 4000, 2e9
 # Sweeps between draws; bins of the histogram of S; its quantiles in the data at which tails are compared.
 THIN, BINS = 10, 40
 TAILS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -290,21 +291,13 @@ def _compare(
 
 def _z(data: np.ndarray, w: np.ndarray, drawn: np.ndarray, sets: Interactions) -> tuple[np.ndarray, np.ndarray]:
     """(p,) z of Π_{c∈μ} u_c and their errors: data (rows, N) with weights, drawn (draws, chains, N)."""
-    p = len(sets)
-    if not p:
+    if not len(sets):
         return np.zeros(0), np.zeros(0)
     n_draws, n_chains = drawn.shape[:2]
-    sums = np.zeros((2, 3, p))  # of data and model: Σ s, Σ s², Σ s⁴ about 0
-    chain_means = np.zeros((p, n_chains), dtype=np.float32)
-    step = max(256, MAX_ENTRIES // 8 // p)
-    for lo in range(0, len(data), step):
-        s = _products(data[lo : lo + step], sets)
-        sums[0] += _power_sums(s, w[lo : lo + step])
-    for draw in drawn:
-        s = _products(draw, sets)
-        chain_means += s
-        sums[1] += _power_sums(s, np.ones(n_chains))
-    chain_means /= n_draws
+    # Of data and model: Σ s, Σ s², Σ s⁴ about 0, and over chains Σ (Σ_draws s)².
+    sums = np.stack([_power_sums(data[None], w, sets), _power_sums(drawn, np.ones(n_chains), sets)])
+    between = sums[1, 3] / n_draws**2 - sums[1, 0] ** 2 / (n_draws**2 * n_chains)
+    sums = sums[:, :3]
     M, N = w.sum(), n_draws * n_chains
     mean = sums[:, 0] / np.array([[M], [N]])
     # Under agreement both sides have one variance: pooled, it is not zero because the data never saw a rare product.
@@ -313,25 +306,21 @@ def _z(data: np.ndarray, w: np.ndarray, drawn: np.ndarray, sets: Interactions) -
     variance = np.maximum(pooled[1] - centre**2, 0.0)
     fourth = np.maximum(pooled[2], variance**2)  # about 0, which for rare products is as good as about the mean
     carriers = M * variance**2 / np.maximum(fourth, 1e-300)
-    error2 = variance / M + chain_means.var(axis=1, ddof=1, dtype=np.float64) / n_chains
+    error2 = variance / M + np.maximum(between, 0.0) / ((n_chains - 1) * n_chains)
     z = poisson_root((mean[1] - mean[0]) / np.sqrt(np.maximum(error2, 1e-300)), carriers)
     return np.where((carriers >= MIN_CARRIERS) & (error2 > 0), z, np.nan), np.sqrt(error2)
 
 
-def _products(columns: np.ndarray, sets: Interactions) -> np.ndarray:
-    """(p, rows) Π_{c∈μ} u_c."""
-    out = np.empty((len(sets), len(columns)), dtype=np.float32)
-    monomials(np.ascontiguousarray(columns.T, dtype=np.float32), sets.members, sets.indptr, out)
-    return out
+def _power_sums(columns: np.ndarray, w: np.ndarray, sets: Interactions) -> np.ndarray:
+    """(4, p) Σ_r w_r (Σ_d s, Σ_d s², Σ_d s⁴, (Σ_d s)²) of s = Π_{c∈μ} u_c: columns (D, rows, N), w (rows,)."""
+    X, w = np.ascontiguousarray(columns.transpose(2, 0, 1), dtype=np.float32), w.astype(np.float32)
+    out = np.zeros((len(sets), 4))
 
+    def work(part: slice) -> None:
+        power_sums(X, w, sets.members, sets.indptr[part.start : part.stop + 1], out[part])
 
-def _power_sums(s: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """(3, p) Σ w s, Σ w s², Σ w s⁴."""
-    w = w.astype(np.float32)
-    square = s * s
-    first, second = s @ w, square @ w
-    square *= square
-    return np.stack([first, second, square @ w]).astype(np.float64)
+    in_threads(work, row_parts(len(sets), len(sets) * X[0].size))
+    return out.T
 
 
 def _total(data: np.ndarray, w: np.ndarray, drawn: np.ndarray) -> Compared:

@@ -9,9 +9,7 @@ from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.result import InversionResult
-
-# Nats of evidence that an order must bring: odds of 20 to 1, beyond what its learnt weights are worth by themselves.
-WORTH = 3.0
+from hbm_learn.inversion.shrinkage.orders import WORTH
 
 
 def preselect(moments: Moments, columns: Interactions, site: str) -> Tests:

@@ -10,11 +10,9 @@ from hbm_learn._validation import choose
 from hbm_learn.inference.bethe_equations import BetheConsistency
 from hbm_learn.inference.continuation import arrive, path_table
 from hbm_learn.inference.damped import check_tolerance
+from hbm_learn.inference.fields import MAX_COVARIANCES
 from hbm_learn.inference.result import InferenceResult, variable_moments
 from hbm_learn.model import BoltzmannMachine
-
-# Covariances of more columns than this are not formed: they alone would be dense.
-MAX_COVARIANCES = 1000
 
 
 def bethe(model: BoltzmannMachine, *, tol: float = 1e-10, max_evaluations: int = 5000) -> InferenceResult:
@@ -47,7 +45,7 @@ def bethe(model: BoltzmannMachine, *, tol: float = 1e-10, max_evaluations: int =
     -----
     Up to 300 columns (q_i − 1 for each variable) the derivatives are exact, and an evaluation factorises a matrix of
     N + P unknowns as "dc" does. Beyond, S is kept sparse: the diagonal of its inverse comes from the factor of S by
-    Takahashi's recursion, without error but rounding, and Newton's steps from GMRES on differences of the equations. On
+    Takahashi's recursion, without error but rounding, and Newton's steps from GMRES, a product for one more factor. On
     a square lattice an evaluation takes O(n^1.5) operations, and O(n log n) memory. Arrival is not proven, as positive
     definite S does not bound Λ from below here; ``converged`` and ``status`` say what happened. A variable of three or
     more values, one of which has a probability below 1e-12 or so, is beyond the arithmetic, and stops the path.

@@ -12,22 +12,20 @@ exact, with Λ = 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from hbm_learn.consistency.blocks import each, transpose
 from hbm_learn.consistency.blocks import inverse as inverse_of
-from hbm_learn.inference.bethe_point import BethePoint, DenseInverse, LoopPoint, Pattern
+from hbm_learn.inference.bethe_point import BethePoint, DenseInverse, LoopPoint
 from hbm_learn.inference.block_sites import BlockSites, BlockState
-from hbm_learn.inference.factors import FactorGroup, Tilted, find_factors, owners_of, tilt
-from hbm_learn.inference.sparse_inverse import SparseInverse
+from hbm_learn.inference.factors import FactorGroup, Tilted, find_factors, tilt, values_of
+from hbm_learn.inference.sparse_inverse import SPARSE_SIZE, SparseInverse, find_pattern
 from hbm_learn.interactions import Interactions
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.space import Space
-
-# Above so many columns S is kept sparse, and so is what is known of its inverse.
-SPARSE_SIZE = 300
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,9 @@ class BetheConsistency:
         self.columns = [self._columns_of(group.sites) for group in self.groups]
         members = [group.sites.ravel() for group in self.groups] or [np.zeros(0, dtype=int)]
         self.degree = np.bincount(np.concatenate(members), minlength=model.n_features)
-        self.pattern = _pattern(self.n, self.sites.blocks.columns, self.columns)
+        self.pattern = find_pattern(self.n, self.sites.blocks.columns, self.columns)
         self.is_sparse = self.n > SPARSE_SIZE if sparse is None else sparse
-        self._invert = SparseInverse(self.pattern.matrix) if self.is_sparse else DenseInverse(self.pattern)
+        self.invert = SparseInverse(self.pattern.matrix) if self.is_sparse else DenseInverse(self.pattern)
         self._warm = [np.zeros((len(g.sites), g.size)) for g in self.groups]
 
     @property
@@ -106,8 +104,8 @@ class BetheConsistency:
             tilted.append(found)
         within = [transpose(l) @ M @ l + np.eye(l.shape[-1]) for l, M in zip(s.L, self.sites.matrices(s.Lambda))]
         values = self.pattern.values(within, [-found.coupling for found in tilted])
-        inverse = self._invert(values)
-        return None if inverse is None else self._point(self, alpha, s, marginals, tilted, field, inverse)
+        inverse = self.invert(values)
+        return None if inverse is None else self._point(self, alpha, s, marginals, tilted, field, values, inverse)
 
     def _tilt(self, group: FactorGroup, marginals: Marginals, s: BlockState, alpha: float, warm: np.ndarray) -> Tilted:
         places = [(self._group_of[i[0]], self._place[i]) for i in group.sites.T]
@@ -158,23 +156,31 @@ class BetheConsistency:
         return csr_array((np.concatenate(values), at), shape=(self.n, space.n_columns))
 
     def interaction_moments(self, model: BoltzmannMachine, point: BethePoint) -> np.ndarray:
-        """⟨Π_{c∈μ} φ_c⟩ of every set of columns, under a factor that has its sites."""
-        space, columns = model.space, model.columns
-        home = {}
-        for group, tilted in zip(self.groups, point.tilted):
-            for row, sites in enumerate(group.sites.tolist()):
-                home[tuple(sites)] = (group, tilted, row)
-        out = np.empty(len(columns))
-        owners = owners_of([tuple(space.site[list(mu)].tolist()) for mu in columns.tuples], list(home))
-        for r, (mu, owner) in enumerate(zip(columns.tuples, owners)):
-            group, tilted, row = home[owner]
-            value = tilted.p[row].copy()
-            for c in mu:
-                i = space.site[c]
-                table = np.asarray(space.functions[i])[:, c - space.column_ptr[i]]
-                value *= table[group.states[:, owner.index(i)]]
-            out[r] = value.sum()
-        return out
+        """⟨Π_{c∈μ} φ_c⟩ of every set of columns, under the first factor that has its sites."""
+        space, columns, parts = model.space, model.columns, [np.zeros(0)]
+        values = values_of(space)
+        for k in columns.orders:
+            rows, out = columns.block(k), np.empty(len(columns.block(k)))
+            distinct, which = np.unique(space.site[rows], axis=0, return_inverse=True)
+            order = np.argsort(which.ravel(), kind="stable")  # sets of columns by their sites
+            count = np.bincount(which.ravel())
+            begin, is_open = np.cumsum(count) - count, np.ones(len(distinct), dtype=bool)
+            wanted = Interactions.from_blocks([distinct], space.n_features)
+            for group, tilted in zip(self.groups, point.tilted):
+                for chosen in combinations(range(len(group.shape)), k):
+                    found, factor = np.unique(wanted.locate(group.sites[:, chosen]), return_index=True)
+                    new = np.flatnonzero((found >= 0) & is_open[found])
+                    found, factor = found[new], factor[new]
+                    is_open[found] = False
+                    owner = np.repeat(factor, count[found])
+                    first = np.repeat(begin[found] - np.cumsum(count[found]) + count[found], count[found])
+                    mine = order[first + np.arange(len(owner))]
+                    terms = tilted.p[owner]
+                    for j, position in enumerate(chosen):
+                        terms *= values[rows[mine, j]][:, group.states[:, position]]
+                    out[mine] = terms.sum(axis=1)
+            parts.append(out)
+        return np.concatenate(parts)
 
 
 def saturated(model: BoltzmannMachine) -> BoltzmannMachine:
@@ -194,14 +200,3 @@ def saturated(model: BoltzmannMachine) -> BoltzmannMachine:
     full = Space(space.alphabets, [known[q] for q in space.sizes.tolist()])
     nothing = Interactions.from_sorted([], full.n_columns)
     return BoltzmannMachine.from_columns(full, model.own, nothing, np.zeros(0))
-
-
-def _pattern(n: int, sites: list[np.ndarray], factors: list[np.ndarray]) -> Pattern:
-    """Where S has entries, from the columns (g, r) of sites and (g, R) of factors."""
-    cubes = [c[:, :, None] * n + c[:, None, :] for c in [*sites, *factors]]
-    codes, inverse = np.unique(np.concatenate([x.ravel() for x in cubes]), return_inverse=True)
-    parts = np.split(inverse, np.cumsum([x.size for x in cubes])[:-1])
-    at = [part.reshape(x.shape) for part, x in zip(parts, cubes)]
-    row, column = codes // n, codes % n
-    matrix = csr_array((np.ones(len(codes)), column, np.searchsorted(row, np.arange(n + 1))), shape=(n, n))
-    return Pattern(matrix, row, column, at[: len(sites)], at[len(sites) :])

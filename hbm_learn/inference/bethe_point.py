@@ -3,9 +3,8 @@
     dR₁ = dβ + Λ dm + ∂(Λm − ½Λ:G)/∂Λ dΛ − L⁻ᵀÃ dm̃ − Σ_μ ∂y^μ/∂α dα,     Ã = Σ_μ (I − C̃_μ⁻¹)
     dR₂ = L⁻ᵀ[Ñ dS̃ Ñᵀ + dṼ]_ii L⁻¹,     Ñ_ik = X_ii⁻¹X_ik,   X = S̃⁻¹,   dS̃ = LᵀdΛL + Σ_μ dC̃_μ⁻¹ + (deg − 1) dṼ
 
-Dense, all of it is formed. Sparse, only the same-site blocks of X are known, and R with them; products with the
-Jacobian are differences of R along a direction, in GMRES, preconditioned by ∂R₁/∂β = L⁻ᵀS̃Lᵀ, which is factorised
-anyway.
+Dense, all of it is formed. Sparse, only the same-site blocks of X are known, and R with them (``selected_point``);
+products with the Jacobian take dS̃ from the factors, and the change of X_ii from one more factorisation.
 """
 
 from __future__ import annotations
@@ -24,33 +23,15 @@ from hbm_learn.inference.block_equations import sandwich
 from hbm_learn.inference.block_sites import BlockState
 from hbm_learn.inference.bordered import BorderedSystem, DenseBordered
 from hbm_learn.inference.factors import Tilted
-from hbm_learn.inference.jacobian_free import JacobianFree
+from hbm_learn.inference.jacobian_free import STEP, JacobianFree, difference
+from hbm_learn.inference.selected_point import SPARSE_RTOL, SelectedPoint
+from hbm_learn.inference.sparse_inverse import Pattern
 from hbm_learn.linalg import spd_inverse
 
 if TYPE_CHECKING:
     from hbm_learn.inference.bethe_equations import BetheConsistency, Marginals
 
-# Of GMRES where every product is a factorisation.
-SPARSE_RTOL = 1e-3
 _STRIP = 2**22  # entries of a product held at once
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """Where S has entries: rows and columns (nnz,) in csr order, and where its parts go."""
-
-    matrix: csr_array
-    row: np.ndarray
-    column: np.ndarray
-    sites: list[np.ndarray]  # (g, r, r) positions of the same-site blocks
-    factors: list[np.ndarray]  # (g, R, R) positions of the factors' blocks
-
-    def values(self, sites: list[np.ndarray], factors: list[np.ndarray]) -> np.ndarray:
-        """(nnz,) the sum of one block a site and one a factor."""
-        out = np.zeros(len(self.row))
-        for at, block in zip([*self.sites, *self.factors], [*sites, *factors]):
-            out += np.bincount(at.ravel(), block.ravel(), minlength=len(out))
-        return out
 
 
 class DenseInverse:
@@ -78,7 +59,7 @@ class DenseFactorised:
         return self.matrix @ x
 
 
-class BethePoint:
+class BethePoint(SelectedPoint):
     """R and its derivatives at one (β, Λ, α)."""
 
     def __init__(
@@ -89,20 +70,13 @@ class BethePoint:
         marginals: Marginals,
         tilted: list[Tilted],
         field: np.ndarray,
+        values: np.ndarray,
         inverse: Any,
     ):
-        self.problem, self.alpha, self.s, self.marginals, self.tilted = problem, alpha, s, marginals, tilted
-        self.inverse, self.field = inverse, field
-        sites = problem.sites
-        self.diagonal = [inverse.blocks(c) for c in sites.blocks.columns]
-        self._inverses = each(inverse_of, self.diagonal)
-        mismatch = [x - np.eye(x.shape[-1]) for x in self._inverses]
-        R1 = s.beta + sites.reaction_field(s.m, s.Lambda) - field
-        self.R = np.concatenate([R1, sites.entries(self._outward(mismatch))])
-
-    def _outward(self, stacks: list[np.ndarray]) -> list[np.ndarray]:
-        """L⁻ᵀ · L⁻¹ of same-site blocks."""
-        return each(lambda l, x: transpose(l) @ x @ l, self.marginals.inverse, stacks)
+        R1 = s.beta + problem.sites.reaction_field(s.m, s.Lambda) - field
+        super().__init__(problem, alpha, s, marginals.inverse, inverse, R1)
+        self.problem: BetheConsistency = problem
+        self.marginals, self.tilted, self.field, self._values = marginals, tilted, field, values
 
     @property
     def closed_form(self) -> float:
@@ -112,25 +86,9 @@ class BethePoint:
         loops = self.inverse.log_det + sum(t.log_det for t in self.tilted)
         return bethe + 0.5 * sites.trace(s, s.Lambda) - 0.5 * loops
 
-    @property
-    def residual(self) -> float:
-        """The largest of |⟨ψ⟩ − m| and |X_ii − I|, the sites taken at the β of the equations for (m, Λ)."""
-        sites, s = self.problem.sites, self.s
-        image = sites.mean(s.beta - self.R[: self.problem.n], s.Lambda)
-        return max(
-            float(np.abs(image - s.m).max()),
-            max(float(np.abs(x - np.eye(x.shape[-1])).max()) for x in self.diagonal),
-        )
-
-    @property
-    def chi(self) -> np.ndarray:
-        """χ in the coordinates of the sites, (N, N), by as many solutions with S̃."""
-        X = self.inverse.solve(np.eye(self.problem.n))
-        return self.problem.sites.unwhiten(X, self.s)
-
     def bordered(self, row: np.ndarray) -> BorderedSystem:
         if self.problem.is_sparse:
-            return JacobianFree(self, row, SPARSE_RTOL)
+            return super().bordered(row)
         return DenseBordered(self.jacobian, self.d_alpha, row)
 
     # ------------------------------------------------------------------ derivatives
@@ -180,39 +138,44 @@ class BethePoint:
     @cached_property
     def _N(self) -> np.ndarray:
         """Ñ, (N, N)."""
-        return self.problem.sites.blocks.left(self._inverses, self.inverse.matrix)
+        return self.problem.sites.blocks.left(self.inverses, self.inverse.matrix)
 
-    def moved(self, x: np.ndarray) -> np.ndarray | None:
-        """R at (u, α) + x, (N + P,); None where that is not valid."""
-        u = np.concatenate([self.s.beta, self.s.Lambda]) + x[:-1]
-        point = self.problem.evaluate(u, self.alpha + float(x[-1]))
-        return None if point is None else point.R
+    def directional(self, x: np.ndarray) -> np.ndarray:
+        """[∂R/∂u, ∂R/∂α] x; only the inverse of S̃ is differenced, in one more factorisation."""
+        problem, sites, n = self.problem, self.problem.sites, self.problem.n
+        blocks, d_lambda, d_alpha = sites.blocks, x[n:-1], float(x[-1])
+        dm = blocks.left(each(transpose, self.s.L), x[:n])
+        pull = np.zeros(n)
+        factors = []
+        for t, columns in zip(self.tilted, problem.columns):
+            mine = dm[columns][:, :, None]
+            size = t.group.size
+            dy, dS = t.coupling @ mine, (t.slope.reshape(len(mine), size * size, size) @ mine).reshape(-1, size, size)
+            if d_alpha:
+                rate, by_alpha = t.by_alpha
+                dy, dS = dy + d_alpha * rate[:, :, None], dS + d_alpha * by_alpha
+            pull += np.bincount(columns.ravel(), dy.ravel(), minlength=n)
+            factors.append(dS)
+        first = x[:n] + sites.reaction_field(self.s.m, d_lambda)
+        first += blocks.left(sites.matrices(self.s.Lambda), blocks.left(self.s.L, dm))
+        first -= blocks.left(each(transpose, self.marginals.inverse), pull)
+        dV = [(k @ dm[c][:, None, :, None])[..., 0] for k, c in zip(self.marginals.third, blocks.columns)]
+        within = each(lambda l, M: transpose(l) @ M @ l, self.s.L, sites.matrices(d_lambda))
+        degree = [problem.degree[mine][:, None, None] - 1.0 for mine in blocks.sites]
+        change = self._inverse_change(
+            problem.pattern.values(each(lambda w, d, v: w + d * v, within, degree, dV), factors)
+        )
+        return np.concatenate([first, sites.entries(self.outward(each(np.add, change, dV)))])
 
-    def precondition(self, r: np.ndarray) -> np.ndarray:
-        """(dβ, dΛ) for (r₁, r₂): ∂R₁/∂β = L⁻ᵀS̃Lᵀ solved exactly, and dΛ = r₂ − ½ Ñ²r₂ of neighbours (units of L).
-
-        The second halves the number of iterations. It is left out where a site has several columns.
-        """
-        problem, sites, s = self.problem, self.problem.sites, self.s
-        d_lambda = r[problem.n :]
-        if self._neighbours is not None:
-            V = s.V[0].ravel()
-            d_lambda = d_lambda - 0.5 * (self._neighbours @ (V * d_lambda)) / V
-        rest = r[: problem.n] - sites.reaction_field(s.m, d_lambda)
-        x = self.inverse.solve(sites.blocks.left(each(transpose, s.L), rest))
-        return np.concatenate([sites.blocks.left(each(transpose, self.marginals.inverse), x), d_lambda])
-
-    @cached_property
-    def _neighbours(self) -> csr_array | None:
-        """Ñ_ik² of the pairs of columns in a factor, where each site has one column."""
-        if len(self.diagonal) > 1 or self.diagonal[0].shape[-1] > 1:
-            return None
-        p, diagonal = self.problem.pattern, self.diagonal[0].ravel()
-        off = np.flatnonzero(p.row != p.column)
-        pairs = np.column_stack([p.row[off], p.column[off]])
-        X = self.inverse.blocks(pairs)[:, 0, 1] if len(off) else np.zeros(0)
-        at = (p.row[off], p.column[off])
-        return csr_array(((X / diagonal[p.row[off]]) ** 2, at), shape=p.matrix.shape)
+    def _inverse_change(self, values: np.ndarray) -> list[np.ndarray]:
+        """The change of X_ii⁻¹ with S̃ by values (nnz,) on the pattern; NaN where no matrix close by is definite."""
+        size = float(np.abs(values).max())
+        for step in (STEP / size, -STEP / size) if size and np.isfinite(size) else ():
+            moved = self.problem.invert(self._values + step * values)
+            if moved is not None:
+                diagonal = [inverse_of(moved.blocks(c)) for c in self.problem.sites.blocks.columns]
+                return each(lambda new, old, step=step: (new - old) / step, diagonal, self.inverses)
+        return [np.full_like(x, 0.0 if size == 0.0 else np.nan) for x in self.inverses]
 
     @cached_property
     def d_alpha(self) -> np.ndarray:
@@ -222,7 +185,7 @@ class BethePoint:
         dS = np.zeros((self.problem.n, self.problem.n))
         dS[p.row, p.column] = self._S_by_alpha
         second = sites.blocks.between(self._N @ dS, self._N)
-        return np.concatenate([first, sites.entries(self._outward(second))])
+        return np.concatenate([first, sites.entries(self.outward(second))])
 
     @cached_property
     def jacobian(self) -> np.ndarray:
@@ -282,6 +245,9 @@ class LoopPoint(BethePoint):
 
     def bordered(self, row: np.ndarray) -> BorderedSystem:
         return JacobianFree(self, row, SPARSE_RTOL) if self.problem.is_sparse else JacobianFree(self, row)
+
+    def directional(self, x: np.ndarray) -> np.ndarray:
+        return difference(self, x)
 
     @property
     def response(self) -> np.ndarray:

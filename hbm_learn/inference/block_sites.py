@@ -187,7 +187,10 @@ class BlockSites:
         return self.shift + self.outward(s.m)
 
     def variances(self, s: BlockState) -> np.ndarray:
-        return np.diag(self.covariances(self.blocks.matrix(s.V))).copy()
+        out = np.empty(self.n_columns)
+        for columns, V, w in zip(self.blocks.columns, s.V, self.inverse):
+            out[columns] = np.einsum("gab,gac,gcb->gb", w, V, w)
+        return out
 
     def covariances(self, chi: np.ndarray) -> np.ndarray:
         return self.outward(self.outward(chi).T)

@@ -240,7 +240,7 @@ class _Walk:
         path, settings = self.path, self.settings
         z, tangent = path.z[-1], path.tangents[-1]
         predicted = self._predict(s)
-        landing = predicted[-1] >= 1.0
+        landing = predicted[-1] >= 1.0 - 1e-9  # the first step aims at α = 1 up to rounding
         if landing:  # shorten the prediction to end at α = 1, and correct there
             for _ in range(3):
                 s *= (1.0 - z[-1]) / max(predicted[-1] - z[-1], 1e-300)

@@ -16,8 +16,9 @@ from hbm_learn.inference.continuation import Path, arrive, path_table
 from hbm_learn.inference.damped import check_solver_options, iterate
 from hbm_learn.inference.dc_equations import DiagonalConsistency
 from hbm_learn.inference.equations import check_stable
-from hbm_learn.inference.fields import outcome
+from hbm_learn.inference.fields import MAX_COVARIANCES, outcome
 from hbm_learn.inference.result import InferenceResult
+from hbm_learn.inference.sparse_equations import sparse_problem
 from hbm_learn.model import BoltzmannMachine
 
 Consistency = DiagonalConsistency | BlockConsistency
@@ -58,10 +59,10 @@ def dc(
     Returns
     -------
     InferenceResult
-        With ``Lambda`` (n,), or a list of (r_i, r_i) where a variable has several functions, ``covariances`` χ, and
-        ``path`` (with solver "path"). ``log_partition`` is the adaptive TAP free energy for pairs, and at higher orders
-        ∂ln Z/∂α integrated along the path (see ``free_energy``); the damped solver, which has no path, leaves the
-        integral out.
+        With ``Lambda`` (n,), or a list of (r_i, r_i) where a variable has several functions, ``covariances`` χ (None
+        for sparse models of more than 1000 columns), and ``path`` (with solver "path"). ``log_partition`` is the
+        adaptive TAP free energy for pairs, and at higher orders ∂ln Z/∂α integrated along the path (see
+        ``free_energy``); the damped solver, which has no path, leaves the integral out.
 
     Notes
     -----
@@ -70,16 +71,23 @@ def dc(
     ended in either case.
 
     An evaluation costs n³ flops (one Cholesky inverse) and 2.7 n³ for its linear system. From n = 300 on that system is
-    solved by GMRES, in a few dozen products of n² each. Memory is O(n²). This holds for sparse models too: χ, which the
-    derivatives need in full, is dense. Models of order ≥ 3 add about 6n flops for each triple within an interaction,
-    and their ln Z about two evaluations at each of two or three nodes in every step of the path. Where variables have
-    several functions, the linear system has N + P unknowns, P = Σ r_i(r_i + 1)/2, and is factorised, ⅔(N + P)³ flops.
+    solved by GMRES, in a few dozen products of n² each. Memory is O(n²). Models of order ≥ 3 add about 6n flops for
+    each triple within an interaction, and their ln Z about two evaluations at each of two or three nodes in every step
+    of the path. Where variables have several functions, the linear system has N + P unknowns, P = Σ r_i(r_i + 1)/2,
+    and is factorised, ⅔(N + P)³ flops.
+
+    Models of more than 300 columns with at most 30 neighbours each on average, whose S has a factor that fills less
+    than a tenth, are solved with sparse S (not on the real line; only pairs where variables have several functions):
+    the diagonal of its inverse comes from the factor by Takahashi's recursion, without error but rounding, and Newton's
+    steps from GMRES on differences of the equations. Memory is that of the factor. ln Z of order ≥ 3 takes as many
+    solutions with the factor as there are variables in interactions at each node, and the square of their number.
     """
     check_solver_options(tol, max_evaluations, solver, damping, max_iter)
     check_stable(model)
-    problem: Consistency = DiagonalConsistency(model) if model.space.is_scalar else BlockConsistency(model)
     if solver == "damped":
-        return _damped(model, problem, tol, damping, max_iter)
+        return _damped(model, _dense(model), tol, damping, max_iter)
+    sparse = sparse_problem(model)
+    problem = _dense(model) if sparse is None else sparse
     end = arrive(
         problem,
         tol=0.01 * tol,
@@ -92,16 +100,20 @@ def dc(
         model,
         problem.sites,
         point.s,
-        point.chi,
+        point.chi if sparse is None or problem.n <= MAX_COVARIANCES else None,
         method="dc",
         log_partition=point.closed_form + float(integral[-1]),
         converged=end.residual < tol,
         n_iter=end.n_evaluations,
         residual=end.residual,
         status=end.status(tol),
-        Lambda=problem.sites.lambdas(point.s),
+        Lambda=point.s.Lambda if model.space.is_scalar else problem.sites.lambdas(point.s),
         path=_table(end.path, integral),
     )
+
+
+def _dense(model: BoltzmannMachine) -> Consistency:
+    return DiagonalConsistency(model) if model.space.is_scalar else BlockConsistency(model)
 
 
 def _table(path: Path, integral: np.ndarray) -> np.ndarray:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hbm_learn._validation import choose
 from hbm_learn.inference.continuation import arrive, path_table
 from hbm_learn.inference.damped import check_tolerance
-from hbm_learn.inference.dc2_equations import SecondOrderConsistency, SecondOrderPoint
+from hbm_learn.inference.dc2_equations import SecondOrderConsistency
 from hbm_learn.inference.equations import check_stable
-from hbm_learn.inference.fields import outcome
+from hbm_learn.inference.fields import MAX_COVARIANCES, outcome
 from hbm_learn.inference.result import InferenceResult
+from hbm_learn.inference.sparse_equations import sparse_problem
+from hbm_learn.inference.sparse_inverse import SPARSE_SIZE
 from hbm_learn.model import BoltzmannMachine
 
 
@@ -51,24 +55,31 @@ def dc2(
     one: method "auto" chooses. The path is that of "dc"; docs/convergence.md says for which models it must arrive.
 
     An evaluation factorises a matrix of N + P unknowns, P = Σ r_i(r_i + 1)/2 (2n for numbers), ⅔(N + P)³ flops, and
-    sums over pairs of pairs within triples, at most 4N⁴ flops.
+    sums over pairs of pairs within triples, at most 4N⁴ flops. Sparse models are solved as by "dc": of more than 300
+    columns with ``response="consistent"``, and of more than 1000, whose covariances are not formed (None), with either.
     """
     check_tolerance(tol, max_evaluations)
     choose("response", response, {"full": None, "consistent": None})
     check_stable(model)
-    problem = SecondOrderConsistency(model)
+    keeps_chi = 0 if response == "consistent" else MAX_COVARIANCES  # the full response is dense
+    sparse = sparse_problem(model, second=True, size=max(SPARSE_SIZE, keeps_chi))
+    problem = SecondOrderConsistency(model) if sparse is None else sparse
     end = arrive(
         problem,
         tol=0.01 * tol,
         max_evaluations=max_evaluations,
         observe=lambda point: (point.closed_form, problem.sites.size(point.s)),
     )
-    point: SecondOrderPoint = end.point
+    point: Any = end.point
+    if sparse is None:
+        chi = point.response if response == "full" else point.chi
+    else:
+        chi = point.chi if problem.n <= MAX_COVARIANCES else None
     return outcome(
         model,
         problem.sites,
         point.s,
-        point.response if response == "full" else point.chi,
+        chi,
         method="dc2",
         log_partition=point.closed_form,
         converged=end.residual < tol,

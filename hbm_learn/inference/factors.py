@@ -17,6 +17,7 @@ import numpy as np
 
 from hbm_learn._kernels import tilt as kernel
 from hbm_learn.model import BoltzmannMachine
+from hbm_learn.space import Space
 
 _NEWTON = 200
 MAX_FACTOR_STATES = 2**12
@@ -71,14 +72,12 @@ class Tilted:
     @cached_property
     def slope(self) -> np.ndarray:
         """∂⟨wwᵀ⟩⁻¹/∂⟨w⟩, (g, R, R, R): −C⁻¹C⁻¹C⁻¹⟨www⟩."""
-        third = np.einsum("gx,gxa,gxb,gxc->gabc", self.p, self.w, self.w, self.w, optimize=True)
-        return -self._everywhere(third)
-
-    def _everywhere(self, third: np.ndarray) -> np.ndarray:
-        R = self.inverse
-        third = np.einsum("gia,gabc->gibc", R, third)
-        third = np.einsum("gjb,gibc->gijc", R, third)
-        return np.einsum("gkc,gijc->gijk", R, third)
+        g, Q, R = self.w.shape
+        pairs = ((self.p[:, :, None] * self.w)[:, :, :, None] * self.w[:, :, None]).reshape(g, Q, R * R)
+        cube = -np.swapaxes(pairs, 1, 2) @ self.w
+        for _ in range(3):  # the inverse on each axis in turn
+            cube = np.swapaxes(cube.reshape(g, R * R, R) @ self.inverse, 1, 2)
+        return cube.reshape(g, R, R, R)
 
     @cached_property
     def by_alpha(self) -> tuple[np.ndarray, np.ndarray]:
@@ -129,9 +128,7 @@ def _tables(model: BoltzmannMachine, k: int) -> list[FactorGroup]:
     """The sets of k sites with Σ J Π φ over all their states, by shape."""
     space = model.space
     rows, weights = model.columns.block(k), model.column_weights[model.columns.slice(k)]
-    values = np.zeros((space.n_columns, int(space.sizes.max())))  # φ_c over the values of its site
-    for i, table in enumerate(space.functions):
-        values[space.column_ptr[i] : space.column_ptr[i + 1], : space.sizes[i]] = np.asarray(table).T
+    values = values_of(space)
     shapes, shape_of = np.unique(space.sizes[space.site[rows]], axis=0, return_inverse=True)
     out = []
     for r, shape in enumerate(map(tuple, shapes.tolist())):
@@ -187,16 +184,12 @@ def _components(mu: tuple[int, ...], table: np.ndarray) -> dict[tuple[int, ...],
     return {(): rest} | out
 
 
-def owners_of(sets: list[tuple[int, ...]], factors: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The first factor that contains each set of sites."""
-    wanted: set[tuple[int, ...]] = set(sets)
-    found: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for mu in factors:
-        for k in range(2, len(mu) + 1):
-            for sub in combinations(mu, k):
-                if sub in wanted:
-                    found.setdefault(sub, mu)
-    return [found[mu] for mu in sets]
+def values_of(space: Space) -> np.ndarray:
+    """(N, q_max): φ_c over the values of its site, zeros beyond."""
+    out = np.zeros((space.n_columns, int(space.sizes.max())))
+    for i, table in enumerate(space.functions):
+        out[space.column_ptr[i] : space.column_ptr[i + 1], : space.sizes[i]] = np.asarray(table).T
+    return out
 
 
 def tilt(group: FactorGroup, log_p: list[np.ndarray], w: list[np.ndarray], alpha: float, y: np.ndarray) -> Tilted:

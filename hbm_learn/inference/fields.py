@@ -21,6 +21,9 @@ from hbm_learn.inference.result import InferenceResult, variable_moments
 from hbm_learn.inference.scalar_sites import Sites
 from hbm_learn.model import BoltzmannMachine
 
+# Covariances of more columns than this are not formed where S is sparse: they alone would be dense.
+MAX_COVARIANCES = 1000
+
 
 def fields(model: BoltzmannMachine) -> tuple[Any, Any]:
     """(sites, couplings) of a model."""

@@ -37,10 +37,12 @@ from hbm_learn.inference.block_equations import BlockPoint
 from hbm_learn.inference.continuation import Path
 from hbm_learn.inference.dc_equations import DCPoint
 from hbm_learn.inference.scalar_sites import SiteState
+from hbm_learn.inference.sparse_equations import SparsePoint
 
 _RULES = {k: np.polynomial.legendre.leggauss(k) for k in (2, 3)}
 _SHORT_PATH = 4  # steps
 _NODE_TOL = 1e-6
+_STRIP = 64  # triples whose rows of χ are held at once
 _BLOCK_SIZE = 2**22  # entries of T held at once
 
 
@@ -81,7 +83,7 @@ def _integrand(problem: Any, weights: np.ndarray, ends: tuple, slopes: tuple, x:
         if new is None:
             break
         point = new
-        system = point.bordered(row)
+        system = point.precise(row) if isinstance(point, SparsePoint) else point.bordered(row)
         velocity = system.solve(np.zeros_like(point.R), length)
         delta = system.solve(point.R, 0.0)
         if np.sqrt((weights * delta) @ delta) <= _NODE_TOL:
@@ -89,6 +91,8 @@ def _integrand(problem: Any, weights: np.ndarray, ends: tuple, slopes: tuple, x:
         z = z - delta
     if point is None:
         return 0.0
+    if isinstance(point, SparsePoint):
+        return sparse_density(point, velocity)
     return block_density(point, velocity) if isinstance(point, BlockPoint) else scalar_density(point, velocity)
 
 
@@ -130,6 +134,48 @@ def block_density(point: BlockPoint, velocity: np.ndarray) -> float:
     return float(excess * velocity[-1] - 0.5 * point.alpha * (trace @ m_dot))
 
 
+def sparse_density(point: SparsePoint, velocity: np.ndarray) -> float:
+    """The same where χ is known within interactions: its other rows come in strips, by solutions with the factor."""
+    s, n, alpha = point.s, point.problem.n, point.alpha
+    members, indptr, weights = point.problem.couplings.higher
+    V = s.V[0].ravel()
+    triples, values = cumulants.triples(s.m, members, indptr, weights)
+    kappa = np.zeros(len(triples))
+    for lo in range(0, len(triples), _STRIP):
+        mine = triples[lo : lo + _STRIP]
+        distinct, local = np.unique(mine, return_inverse=True)
+        chi, rows, part = point.chi_columns(distinct), local.reshape(mine.shape), np.zeros(len(mine))
+        cumulants.add_coupling_part(part, rows, chi, triples, values)
+        part *= alpha
+        cumulants.add_site_part(part, rows, chi / V, s.groups[0].third.ravel())
+        kappa[lo : lo + _STRIP] = part
+    excess = _sparse_excess(point, V, kappa)
+    trace = np.zeros(n)
+    for i, pair in zip(triples.T, (triples[:, [1, 2]], triples[:, [0, 2]], triples[:, [0, 1]])):
+        trace += np.bincount(i, 2.0 * values * point.chi_pairs(pair), minlength=n)
+    m_dot = point.problem.sites.response(s, velocity[:n], velocity[n:-1])
+    return float(excess * velocity[-1] - 0.5 * alpha * (trace @ m_dot))
+
+
+def _sparse_excess(point: SparsePoint, V: np.ndarray, kappa: np.ndarray) -> float:
+    """Σ J κ₃ of triplets, and the closure of each larger interaction, with χ of its members."""
+    members, indptr, weights = point.problem.couplings.higher
+    sizes = np.diff(indptr)
+    counts = sizes * (sizes - 1) * (sizes - 2) // 6
+    ends = np.cumsum(counts)
+    small = sizes == 3
+    total = float(weights[small] @ kappa[ends[small] - 1])
+    for r in np.flatnonzero(~small):
+        mu = members[indptr[r] : indptr[r + 1]]
+        a, b = np.triu_indices(len(mu), 1)
+        chi = np.diag(V[mu])
+        chi[a, b] = chi[b, a] = point.chi_pairs(np.column_stack([mu[a], mu[b]]))
+        mine = kappa[ends[r] - counts[r] : ends[r]]
+        alone = np.arange(len(mu)), np.array([0, len(mu)]), weights[r : r + 1]
+        total += cumulants.closure_excess(point.s.m[mu], V[mu], chi, mine, point.alpha, *alone)
+    return total
+
+
 def third_cumulants(sites: np.ndarray, values: np.ndarray, chi: np.ndarray, s: SiteState, alpha: float) -> np.ndarray:
     """κ_ijk at tree level on the given triples, (n_triples,).
 
@@ -146,7 +192,7 @@ def coupling_cumulants(sites: np.ndarray, values: np.ndarray, chi: np.ndarray, a
     n = len(chi)
     kappa = np.zeros(len(sites))
     if 18 * len(sites) ** 2 <= 4 * n**4:
-        cumulants.add_coupling_part(kappa, sites, values, chi)
+        cumulants.add_coupling_part(kappa, sites, chi, sites, values)
     else:
         block = max(1, _BLOCK_SIZE // n**2)
         for lo in range(0, n, block):

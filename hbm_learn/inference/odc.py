@@ -24,7 +24,7 @@ import numpy as np
 from hbm_learn.inference.bordered import BorderedSystem
 from hbm_learn.inference.continuation import arrive, path_table
 from hbm_learn.inference.damped import check_tolerance
-from hbm_learn.inference.jacobian_free import JacobianFree
+from hbm_learn.inference.jacobian_free import JacobianFree, difference
 from hbm_learn.inference.result import InferenceResult, variable_moments
 from hbm_learn.linalg import spd_inverse
 from hbm_learn.model import BoltzmannMachine
@@ -205,6 +205,9 @@ class OffDiagonalPoint:
         """R at (u, α) + x; None where that is not valid."""
         point = self.problem.evaluate(self.u + x[:-1], self.alpha + float(x[-1]))
         return None if point is None else point.R
+
+    def directional(self, x: np.ndarray) -> np.ndarray:
+        return difference(self, x)
 
     def precondition(self, r: np.ndarray) -> np.ndarray:
         return r

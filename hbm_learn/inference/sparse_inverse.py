@@ -16,6 +16,38 @@ from scipy.sparse.linalg import splu
 
 from hbm_learn._kernels.takahashi import factorise, selected_inverse, solve
 
+# Above so many columns S is kept sparse, and so is what is known of its inverse.
+SPARSE_SIZE = 300
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Where S has entries: rows and columns (nnz,) in csr order, and where its parts go."""
+
+    matrix: csr_array
+    row: np.ndarray
+    column: np.ndarray
+    sites: list[np.ndarray]  # (g, r, r) positions of the same-site blocks
+    factors: list[np.ndarray]  # (g, R, R) positions of the factors' blocks
+
+    def values(self, sites: list[np.ndarray], factors: list[np.ndarray]) -> np.ndarray:
+        """(nnz,) the sum of one block a site and one a factor."""
+        out = np.zeros(len(self.row))
+        for at, block in zip([*self.sites, *self.factors], [*sites, *factors]):
+            out += np.bincount(at.ravel(), block.ravel(), minlength=len(out))
+        return out
+
+
+def find_pattern(n: int, sites: list[np.ndarray], factors: list[np.ndarray]) -> Pattern:
+    """Where S has entries, from the columns (g, r) of sites and (g, R) of factors, or of any sets."""
+    cubes = [c[:, :, None] * n + c[:, None, :] for c in [*sites, *factors]]
+    codes, inverse = np.unique(np.concatenate([x.ravel() for x in cubes]), return_inverse=True)
+    parts = np.split(inverse, np.cumsum([x.size for x in cubes])[:-1])
+    at = [part.reshape(x.shape) for part, x in zip(parts, cubes)]
+    row, column = codes // n, codes % n
+    matrix = csr_array((np.ones(len(codes)), column, np.searchsorted(row, np.arange(n + 1))), shape=(n, n))
+    return Pattern(matrix, row, column, at[: len(sites)], at[len(sites) :])
+
 
 @dataclass(frozen=True)
 class Factorised:
@@ -65,6 +97,11 @@ class SparseInverse:
         L.data = np.arange(1.0, L.nnz + 1)
         self._source = np.flatnonzero(row >= column)
         self._target = np.asarray(L[row[self._source], column[self._source]]).ravel().astype(np.intp) - 1
+
+    @property
+    def n_entries(self) -> int:
+        """Of the factor."""
+        return len(self._indices)
 
     def __call__(self, data: np.ndarray) -> Factorised | None:
         """For the values on the pattern (csr order); None unless the matrix is positive definite."""

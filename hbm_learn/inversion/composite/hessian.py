@@ -5,6 +5,7 @@ H is a sum of one Gram matrix for each site, over the monomials that its fields 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,17 @@ def hessian(
     composite: Composite, theta: np.ndarray, stride: int = 1, offset: int = 0, sample: Sample | None = None
 ) -> np.ndarray:
     """∂²Q/∂θ² (P, P) without a ridge, from every ``stride``-th row, or a sample of them."""
+    H = np.zeros((composite.n_params, composite.n_params))
+    for i, block in enumerate(site_hessians(composite, theta, stride, offset, sample)):
+        where = composite.site_params(i)
+        H[np.ix_(where, where)] += block
+    return H
+
+
+def site_hessians(
+    composite: Composite, theta: np.ndarray, stride: int = 1, offset: int = 0, sample: Sample | None = None
+) -> list[np.ndarray]:
+    """What each site adds to ∂²Q/∂θ², over its ``site_params``; arguments as of ``hessian``."""
     sums = composite.sums(theta) if composite.log else None
     scale = composite.scale(sums.losses) if sums else np.ones(composite.n_features)
     sites = _Sites(composite)
@@ -40,14 +52,12 @@ def hessian(
         total, *grams = composite.over_rows(work, stride, offset)
     else:
         total, *grams = composite.over_sample(lambda part, stride: work(part), sample)
-    H = np.zeros((composite.n_params, composite.n_params))
-    for i, (where, gram) in enumerate(zip(sites.params, grams)):
+    for i, gram in enumerate(grams):
         gram *= scale[i] / total
         if sums:
             slope = composite.site_slopes(sums, i) * scale[i]
             gram -= np.outer(slope, slope)
-        H[np.ix_(where, where)] += gram
-    return H
+    return grams
 
 
 def score_covariance(
@@ -67,10 +77,38 @@ def score_covariance(
         H⁻¹, from the same rows.
     sample : Sample or None
     """
+    every = [composite.site_params(i) for i in range(composite.n_features)]
+    return _score_covariances(
+        composite,
+        theta,
+        [inverse[np.ix_(where, where)] for where in every],
+        lambda _, values: [_scores(composite, values)],
+        sample,
+    )[0]
+
+
+def site_score_covariances(
+    composite: Composite, theta: np.ndarray, inverses: list[np.ndarray], sample: Sample | None = None
+) -> list[np.ndarray]:
+    """Blocks of V over the ``site_params`` of each site, from those of H⁻¹: all there is of use where no parameter is
+    of two sites."""
+    return _score_covariances(
+        composite, theta, inverses, lambda sites, values: [sites.scores(i, values) for i in sites.all], sample
+    )
+
+
+def _score_covariances(
+    composite: Composite,
+    theta: np.ndarray,
+    inverses: list[np.ndarray],
+    scores: Callable[[_Sites, PartValues], list[np.ndarray]],
+    sample: Sample | None,
+) -> list[np.ndarray]:
+    """Covariances of the means of some scores, (·, R) each, of which rows have taken their leverage."""
     at, M = composite.at(theta), composite.rows.n_samples
-    scale = composite.scale(composite.sums(theta).losses)
+    scale = composite.scale(composite.sums(theta).losses) if composite.log else np.ones(composite.n_features)
     sites = _Sites(composite)
-    inverses = [inverse[np.ix_(where, where)].astype(composite.dtype) for where in sites.params]
+    inverses = [each.astype(composite.dtype) for each in inverses]
     share = scale / np.maximum(np.diff(composite.parameters.field_ptr), 1) / M
 
     def work(part: Block, stride: int) -> list[np.ndarray]:
@@ -79,14 +117,16 @@ def score_covariance(
         leverage *= stride * share[:, None]  # stride/M is the weight of one sample among equal ones
         kept = scale[:, None] / (1.0 - np.minimum(leverage, _LARGEST_LEVERAGE))
         values.first[...] *= kept.astype(composite.dtype)[composite.outputs.site]
-        scores = _scores(composite, values)
-        mean = scores @ part[1]
-        scores *= np.sqrt(part[1] / M).astype(scores.dtype)
-        return [scores @ scores.T, mean, part[1].sum()]
+        found, root = scores(sites, values), np.sqrt(part[1] / M)
+        out = [part[1].sum(), *(each @ part[1] for each in found)]
+        for each in found:
+            each *= root.astype(each.dtype)
+            out.append(each @ each.T)
+        return out
 
-    V, mean, total = composite.over_sample(work, sample or Sample())
-    V -= np.outer(mean, mean / (M * total))
-    return V
+    total, *sums = composite.over_sample(work, sample or Sample())
+    means, products = sums[: len(sums) // 2], sums[len(sums) // 2 :]
+    return [V - np.outer(mean, mean / (M * total)) for V, mean in zip(products, means)]
 
 
 def diagonal(composite: Composite, theta: np.ndarray, stride: int = 1) -> np.ndarray:
@@ -172,6 +212,7 @@ class _Sites:
         self.map, self.outputs = composite.map, composite.outputs
         self.site_fields = composite.parameters.field_ptr
         self.params = [composite.site_params(i) for i in range(composite.n_features)]
+        self.all = range(composite.n_features)
 
     def blocks(self, i: int, Phi: np.ndarray) -> list[tuple[slice, np.ndarray | None]]:
         """For each output of site i, where its parameters are and ∂η/∂θ (K, R) there; None stands for 1."""
@@ -181,6 +222,15 @@ class _Sites:
             out.append((slice(start, start + len(mine)), mine))
             start += len(mine)
         return [*out, *((slice(k, k + 1), None) for k in range(start, len(self.params[i])))]
+
+    def scores(self, i: int, values: PartValues) -> np.ndarray:
+        """∂ℓ_i over the parameters of the site, (K, R)."""
+        extras = self.outputs.n_columns + np.flatnonzero(self.outputs.extra_site == i)
+        outputs = [*range(self.site_fields[i], self.site_fields[i + 1]), *extras]
+        out = np.empty((len(self.params[i]), values.first.shape[1]), dtype=values.first.dtype)
+        for output, (mine, left) in zip(outputs, self.blocks(i, values.Phi)):
+            out[mine] = values.first[output] if left is None else left * values.first[output]
+        return out
 
     def gram(self, i: int, values: PartValues) -> np.ndarray:
         """Σ_rows ∂²ℓ_i over the parameters of the site."""

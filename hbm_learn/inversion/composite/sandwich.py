@@ -9,6 +9,7 @@ with H = c (F + A/M) and V = c² F/M it is (M F + A)⁻¹.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -16,18 +17,24 @@ from typing import Any
 import numpy as np
 
 from hbm_learn import linalg
-from hbm_learn.inversion.composite.hessian import held_diagonal, hessian, score_covariance
+from hbm_learn.inversion.composite.hessian import (
+    held_diagonal,
+    hessian,
+    score_covariance,
+    site_hessians,
+    site_score_covariances,
+)
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective
 from hbm_learn.inversion.composite.probes import Probes, site_factors
-from hbm_learn.inversion.composite.sums import Composite
+from hbm_learn.inversion.composite.sums import Composite, Sample
 from hbm_learn.inversion.composite.thinning import heavy_and_some
 from hbm_learn.inversion.result import Spread, Whole
 
 # Up to this many parameters the matrices are formed; for the errors of a rough fit.
 MAX_MATRICES, ROUGH_MATRICES = 2000, 500
 # Multiplications for the matrices: of rows beyond that a sample is taken, of at least _MIN_ROWS. A variance from m rows
-# is good to about √(2/m).
-_FLOPS = 1e10
+# is good to about √(2/m). Site by site, where the estimate costs little, no more than that.
+_FLOPS, _FLOPS_APART = 1e10, 1e9
 _MIN_ROWS = 4000
 # How far ρ of one parameter may be from what its sites and order say; and the weight of matrices in that.
 _NEAR, _MANY = 1.4, 50
@@ -66,7 +73,7 @@ def errors(
     memory : dict, optional
         Solutions of the last fit to these data, see ``Probes``.
     """
-    if objective.composite.n_params <= (ROUGH_MATRICES if rough else MAX_MATRICES):
+    if _size(objective.composite) <= (ROUGH_MATRICES if rough else MAX_MATRICES):
         found = _from_matrices(objective, theta, count)
     else:
         found = _from_probes(objective, theta, count, Probes(objective, theta, random_state, rough, memory))
@@ -87,39 +94,93 @@ def errors(
     )
 
 
+def _size(composite: Composite) -> float:
+    """P; where sites have parameters of their own, of a matrix as large as their blocks."""
+    if not composite.is_apart:
+        return composite.n_params
+    sizes = np.diff(composite.map.site_ptr).astype(float)
+    return float(np.sqrt(sizes @ sizes))
+
+
 def _from_matrices(objective: Objective, theta: np.ndarray, count: np.ndarray) -> Spread:
-    """Everything from the matrices: 4 Σ K_i² + P² flops a row, 3 P³ in all; the whole takes 1 to 5 P³ more."""
+    """Everything from the matrices: 4 Σ K_i² + P² flops a row, 3 P³ in all; the whole takes 1 to 5 P³ more.
+
+    Where no parameter is of two sites they are block diagonal, but for correlations of the scores of two sites, which
+    vanish under the model, are in no variance, and are left out.
+    """
     composite, ridge, M = objective.composite, objective.ridge, objective.composite.rows.n_samples
     sample, stride = heavy_and_some(composite, theta, _affordable(composite))
-    H = hessian(composite, theta, sample=sample)
-    penalised = H.copy()
-    penalised[np.diag_indices_from(H)] += ridge
-    inverse = linalg.inverse(penalised, _LEAST_CURVATURE)
-    kept = np.clip(1.0 - ridge * np.diag(inverse), 0.0, 1.0)
-    V = score_covariance(composite, theta, inverse, sample)
-    V /= _same_rows(composite, _own_blocks(composite, H), stride, count, kept, done=1.0)
-    half = inverse @ V
-    variances, prior = np.einsum("ij,ij->i", half, inverse), ridge * count / M
-    sampling = np.maximum(variances, 0.0)
+    where, H, inverse, V = _matrices(composite, theta, ridge, sample)
+
+    def together(values: Iterable[np.ndarray]) -> np.ndarray:
+        out = np.zeros(len(ridge))
+        for mine, each in zip(where, values):
+            out[mine] = each
+        return out
+
+    kept = np.clip(1.0 - ridge * together(map(np.diag, inverse)), 0.0, 1.0)
+    blocks = [H[k][np.ix_(at, at)] for k, at in _own(composite, where)]
+    same_rows = _same_rows(composite, blocks, stride, count, kept, done=1.0)
+    V = [each / same_rows for each in V]
+    half = [left @ right for left, right in zip(inverse, V)]
+    variances = together(np.einsum("ij,ij->i", left, right) for left, right in zip(half, inverse))
+    prior, sampling = ridge * count / M, np.maximum(variances, 0.0)
+
+    def matrix(values: Iterable[np.ndarray]) -> np.ndarray | None:
+        values = list(values)
+        if len(values) == 1 or len(ridge) > MAX_MATRICES:
+            return values[0] if len(values) == 1 else None
+        out = np.zeros((len(ridge), len(ridge)))
+        for mine, each in zip(where, values):
+            out[np.ix_(mine, mine)] = each
+        return out
 
     def whole() -> Whole:
         if not prior.any():
-            covariance = linalg.symmetric_product(half, inverse)
-            return Whole(theta, np.maximum(np.diag(covariance), 1e-300), covariance, covariance)
-        covariance = linalg.symmetric_product(half + inverse * prior, inverse)
+            found = list(map(linalg.symmetric_product, half, inverse))
+            covariance = matrix(found)
+            return Whole(theta, np.maximum(together(map(np.diag, found)), 1e-300), covariance, covariance)
+        covariance = matrix(
+            linalg.symmetric_product(left + each * prior[mine], each) for mine, left, each in zip(where, half, inverse)
+        )
         # One Newton step without the prior, and the error that the estimate has there.
-        without = linalg.inverse(H, _LEAST_CURVATURE)
-        free, free_covariance = theta + without @ (ridge * theta), linalg.symmetric_product(without @ V, without)
-        return Whole(free, np.maximum(np.diag(free_covariance), 1e-300), covariance, free_covariance)
+        without = [linalg.inverse(each, _LEAST_CURVATURE) for each in H]
+        free = theta + together(each @ (ridge * theta)[mine] for mine, each in zip(where, without))
+        found = [linalg.symmetric_product(each @ right, each) for each, right in zip(without, V)]
+        return Whole(free, np.maximum(together(map(np.diag, found)), 1e-300), covariance, matrix(found))
+
+    def drawn(mine: np.ndarray, each: np.ndarray) -> np.ndarray:
+        return _kept(each, ridge[mine], (ridge * M / count)[mine])
 
     return Spread(
-        posterior=np.maximum(variances + inverse**2 @ prior, 0.0),
+        posterior=np.maximum(together(v**2 @ prior[mine] for mine, v in zip(where, inverse)) + variances, 0.0),
         sampling=sampling,
-        kept=_kept(inverse, ridge, ridge * M / count),
+        kept=together(map(drawn, where, inverse)),
         noise=sampling,
         make_whole=whole,
-        overcount=_overcount(composite, count, np.diag(V), np.diag(H), _MANY),
+        overcount=_overcount(composite, count, together(map(np.diag, V)), together(map(np.diag, H)), _MANY),
     )
+
+
+def _matrices(
+    composite: Composite, theta: np.ndarray, ridge: np.ndarray, sample: Sample
+) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+    """Which parameters each block is of, and the blocks of H, of its inverse with the ridge, and of V."""
+
+    def inverted(H: np.ndarray, mine: np.ndarray) -> np.ndarray:
+        return linalg.inverse(H + np.diag(ridge[mine]), _LEAST_CURVATURE) if len(mine) else H
+
+    if not composite.is_apart:
+        whole = np.arange(composite.n_params)
+        H = hessian(composite, theta, sample=sample)
+        inverse = inverted(H, whole)
+        return [whole], [H], [inverse], [score_covariance(composite, theta, inverse, sample)]
+    where = [composite.site_params(i) for i in range(composite.n_features)]
+    blocks = site_hessians(composite, theta, sample=sample)
+    inverses = list(map(inverted, blocks, where))
+    V = site_score_covariances(composite, theta, inverses, sample)
+    modelled = np.flatnonzero(~composite.parameters.space.given)
+    return tuple([each[i] for i in modelled] for each in (where, blocks, inverses, V))  # type: ignore[return-value]
 
 
 def _overcount(composite: Composite, count: np.ndarray, V: np.ndarray, H: np.ndarray, n_draws: int) -> np.ndarray:
@@ -183,17 +244,23 @@ def _same_rows(
     return float(np.exp(-2.0 * leverage)) * (1.0 + noise)
 
 
-def _own_blocks(composite: Composite, H: np.ndarray) -> list[np.ndarray]:
-    """H of the own parameters of each site."""
+def _own(composite: Composite, where: list[np.ndarray]) -> list[tuple[int, np.ndarray]]:
+    """Of each site the block that its own parameters are in, and their places there."""
     edges = composite.parameters.own_ptr
-    return [H[lo:hi, lo:hi] for lo, hi in pairwise(edges)]
+    if not composite.is_apart:
+        return [(0, np.arange(lo, hi)) for lo, hi in pairwise(edges)]
+    order = [np.argsort(mine) for mine in where]  # own parameters come first
+    block = np.maximum(np.cumsum(~composite.parameters.space.given) - 1, 0).tolist()
+    return [(k, order[k][: hi - lo]) for k, (lo, hi) in zip(block, pairwise(edges))]
 
 
 def _affordable(composite: Composite) -> int:
     """Rows for which the matrices are affordable; never fewer than 20 for each parameter of a site."""
     sizes = np.diff(composite.map.site_ptr)
-    flops = 4.0 * float(sizes @ sizes) + float(composite.n_params) ** 2
-    return int(max(_FLOPS / flops, 20.0 * float(sizes.max()), _MIN_ROWS))
+    flops, most = 4.0 * float(sizes @ sizes), _FLOPS_APART
+    if not composite.is_apart:
+        flops, most = flops + float(composite.n_params) ** 2, _FLOPS
+    return int(max(most / flops, 20.0 * float(sizes.max()), _MIN_ROWS))
 
 
 # ---------------------------------------------------------------------- many parameters

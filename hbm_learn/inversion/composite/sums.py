@@ -139,6 +139,11 @@ class Composite:
         linear = self.map.param[self.map.site_ptr[i] : self.map.site_ptr[i + 1]]
         return np.concatenate([linear, self.outputs.extra_params[self.outputs.extra_site == i]])
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether no parameter is of two sites, as where every interaction has one modelled variable."""
+        return len(self.map.param) + self.outputs.n_extras == self.n_params
+
     def site_slopes(self, sums: SiteSums, i: int) -> np.ndarray:
         """∂S_i by ``site_params``."""
         linear = sums.entries[self.map.site_ptr[i] : self.map.site_ptr[i + 1]]

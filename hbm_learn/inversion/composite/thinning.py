@@ -44,7 +44,7 @@ def heaviness(composite: Composite, theta: np.ndarray) -> tuple[np.ndarray, np.n
     at, N = composite.at(theta), composite.outputs.n_columns
     scale = composite.scale(composite.sums(theta).losses) if composite.log else np.ones(composite.n_features)
     inverse = composite.map.weights(1.0 / diagonal(composite, theta), composite.dtype)
-    square = (scale**2)[composite.parameters.space.site][:, None]
+    square = (scale**2)[composite.parameters.field_site][:, None]
 
     def work(part: Block) -> list[list[np.ndarray]]:
         values = composite.evaluate(part, at, second=False)

@@ -15,7 +15,8 @@ cavities. A term of several functions has one γ, from the mean of its variances
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -59,6 +60,8 @@ class Sites:
     residual : float
         How far the sites are from those of A: differences of means in standard deviations, and of ln γ in shares that
         the prior has of the precision; root mean square.
+    belief : {order: float}
+        Probability that there is anything of an order (``orders``); 1 where it is not there.
     """
 
     terms: Terms
@@ -72,6 +75,7 @@ class Sites:
     variance: np.ndarray
     log_ratio: float = 0.0
     residual: float = np.inf
+    belief: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def cavities(self) -> Cavities:
@@ -159,7 +163,9 @@ def updated(sites: Sites, mean: np.ndarray, v: np.ndarray, left: np.ndarray | fl
         where = terms.keys.slice(k)
         mine = cavities.at(where)
         pi[k] = mixture.learn_weights(mine, sites.sigma, sites.pi[k])
-        factor[where], variance[where], total[where] = mixture.moments(mine, sites.sigma, pi[k])
+        factor[where], variance[where], total[where] = mixture.moments(
+            mine, sites.sigma, pi[k], sites.belief.get(k, 1.0)
+        )
     site_mean = factor[terms.group] * rho
     gamma = np.maximum(1.0 / variance - precision, 1.0 / sites.sigma[-1] ** 2)
     shift = (gamma + precision)[terms.group] * site_mean - rho
@@ -183,6 +189,7 @@ def updated(sites: Sites, mean: np.ndarray, v: np.ndarray, left: np.ndarray | fl
         variance=variance[terms.group],
         log_ratio=float(np.sum(total - gaussian)),
         residual=float(np.sqrt(np.mean(off))) if len(off) else 0.0,
+        belief=sites.belief,
     )
 
 

@@ -20,7 +20,7 @@ from scipy import sparse
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.parameters import Parameters
 from hbm_learn.inversion.result import Fit
-from hbm_learn.inversion.shrinkage import expectation, mixture
+from hbm_learn.inversion.shrinkage import expectation, mixture, orders
 from hbm_learn.inversion.shrinkage.expansion import Expansion, congruent, rooted
 from hbm_learn.inversion.shrinkage.expectation import Posterior, Sites
 from hbm_learn.inversion.shrinkage.origins import ORIGINS, Origin
@@ -225,6 +225,11 @@ def _as_fit(fit: Fit, here: Expansion, origin: Origin, found: Posterior, active:
     n_own, B = fit.parameters.n_own, origin.B
     sites = replace(found.sites, residual=max(found.sites.residual, moved if moved >= STAYS else 0.0))
     data = here.quadratic(origin, active)
+    evidence = _by_order(data, found)
+    doubted = orders.doubted(sites, evidence)
+    if doubted is not None:
+        found = expectation.solve(data, n_own, doubted)
+        sites = replace(found.sites, residual=max(found.sites.residual, sites.residual))
     gamma = np.concatenate([np.zeros(n_own), sites.gamma])
     share = np.clip(1.0 - gamma * found.variances, 0.0, 1.0)
     posterior, sampling = B.power(2) @ found.variances, B.power(2) @ (found.variances * share)
@@ -250,7 +255,7 @@ def _as_fit(fit: Fit, here: Expansion, origin: Origin, found: Posterior, active:
         make_whole=lambda: replace(fit.whole, covariance=covariance),
         spread=found.variances,
         alpha={k: 1.0 / sites.second_moment(k) for k in sites.pi},
-        evidence=_by_order(data, found),
+        evidence=evidence,
         origin=origin.name,
         basis=B,
         sites=sites,

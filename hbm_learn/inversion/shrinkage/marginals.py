@@ -114,7 +114,8 @@ class Marginals:
             mine = sites.terms.order[term] == k
             some = cavities.at(mine)
             weights = mixture.even_odds(some, sites.sigma, pi) if even else pi
-            R[mine] = mixture.responsibilities(some, sites.sigma, weights)[0]
+            found = mixture.responsibilities(some, sites.sigma, weights)[0]
+            R[mine] = found if even else mixture.doubt(found, sites.belief.get(k, 1.0))
         w = mixture.shrinkage(cavities, sites.sigma)
         a, rest = self.scale[rows], self.centre[rows] - self.scale[rows] * sites.mean[main]
         mean = rest[:, None] + (a * sites.rho[main])[:, None] * w

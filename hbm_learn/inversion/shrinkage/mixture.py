@@ -133,8 +133,20 @@ def shrinkage(cavities: Cavities, sigma: np.ndarray) -> np.ndarray:
     return sigma**2 / (1.0 + np.outer(cavities.precision, sigma**2))
 
 
-def moments(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(T,) the factor of ρ in the posterior mean, the mean variance of an entry of β, and ln of the site's integral."""
+def doubt(R: np.ndarray, belief: float) -> np.ndarray:
+    """(T, G) responsibilities where there is nothing, up to the narrowest scale, with probability 1 − belief."""
+    if belief == 1.0:
+        return R
+    R = belief * R
+    R[:, 0] += 1.0 - belief
+    return R
+
+
+def moments(
+    cavities: Cavities, sigma: np.ndarray, pi: np.ndarray, belief: float = 1.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(T,) the factor of ρ in the posterior mean, the mean variance of an entry of β, and ln of the site's integral,
+    the last as if there were no doubt."""
     T = len(cavities.precision)
     factor, variance, total = np.empty(T), np.empty(T), np.empty(T)
     kernels.moments(
@@ -143,6 +155,7 @@ def moments(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.n
         np.asarray(cavities.df, dtype=float),
         sigma**2,
         np.maximum(pi, 1e-300),
+        belief,
         factor,
         variance,
         total,
