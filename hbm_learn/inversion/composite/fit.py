@@ -76,7 +76,6 @@ class CompositeFit:
     def __init__(self, method: str, composite: Composite):
         self.method, self.composite = method, composite
         self.independence = Independence.of(composite)
-        self._solutions: dict[str, np.ndarray] = {}
 
     def fit(
         self,
@@ -125,7 +124,7 @@ class CompositeFit:
             theta, report = minimise(objective, theta, lasso, (tol, n_determined / M), max_iter, verbose)
             composite.stride = stride
             runaway = not report["converged"]
-            errors = sandwich.errors(objective, theta, count, random_state, runaway, rough, self._solutions)
+            errors = sandwich.errors(objective, theta, count, random_state, runaway, rough)
         return Fit(
             method=self.method,
             parameters=parameters,

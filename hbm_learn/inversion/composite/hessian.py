@@ -157,7 +157,8 @@ def held_diagonal(H: HessianProducts) -> np.ndarray:
         part, second = held
         return _weighted(composite, second, composite.monomials(part)[1], own=False)
 
-    return _diagonal(composite, _Curvatures(*composite.over_shares(work, H.shares), H.means, H.scale))
+    once, twice = composite.over_shares(work, H.shares)
+    return _diagonal(composite, _Curvatures(once, twice, H.means, H.scale))
 
 
 @dataclass(frozen=True, eq=False)

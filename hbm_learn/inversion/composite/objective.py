@@ -117,13 +117,6 @@ class HessianProducts:
     The approximation is the Hessian of independent variables: in the gauge of centred functions it is diagonal in the
     couplings, with a block for the own parameters of each site, H⁻¹ ≈ T D⁻¹ Tᵀ.
 
-    Parameters
-    ----------
-    objective : Objective
-    theta : (P,) array
-    offset : int or None
-        Of the rows; by default other rows for each Hessian of the objective.
-
     Attributes
     ----------
     shares : list of lists of (part, second)
@@ -134,7 +127,7 @@ class HessianProducts:
         S on these rows.
     """
 
-    def __init__(self, objective: Objective, theta: np.ndarray, offset: int | None = None):
+    def __init__(self, objective: Objective, theta: np.ndarray):
         self.objective, self.composite = objective, objective.composite
         composite, outputs = self.composite, objective.composite.outputs
         self.share, self.exact = 1.0 / composite.stride, composite.stride == 1
@@ -148,8 +141,7 @@ class HessianProducts:
             slopes = composite.slopes(values) if composite.log else [values.losses]
             return [[kept], part[1].sum(), values.second.sum(axis=1, dtype=np.float64), *slopes]
 
-        offset = objective.n_hessians if offset is None else offset
-        held, total, means, *slopes = composite.over_rows(work, composite.stride, offset)
+        held, total, means, *slopes = composite.over_rows(work, composite.stride, objective.n_hessians)
         edges = [len(held) * k // _SHARES for k in range(_SHARES + 1)]
         self.shares = [held[lo:hi] for lo, hi in pairwise(edges) if hi > lo]
         self.losses = slopes[0]

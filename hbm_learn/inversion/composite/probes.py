@@ -40,43 +40,25 @@ class Probes:
     random_state : int or None
     rough : bool
         Half as many solutions: a start for something better.
-    memory : dict, optional
-        Solutions of the last probes of these data, under another prior; the next ones begin there, and are put there.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        theta: np.ndarray,
-        random_state: Any = None,
-        rough: bool = False,
-        memory: dict[str, np.ndarray] | None = None,
-    ):
+    def __init__(self, objective: Objective, theta: np.ndarray, random_state: Any = None, rough: bool = False):
         self.composite, self.ridge, self.theta = objective.composite, objective.ridge, theta
-        # The same rows each time, so that the same signs make nearly the same draws.
-        self.H = HessianProducts(objective, theta, offset=0)
+        self.H = HessianProducts(objective, theta)
         columns_an_entry = self.composite.map.n_fields / len(self.composite.map.column)
         self.n_scores = int(np.clip(np.ceil(_SITE_DRAWS * columns_an_entry), 2, 12))
         self.n_draws = int(np.clip(np.ceil(_ROUGH_DRAWS * columns_an_entry), 1, 6)) if rough else self.n_scores
         # A prior makes some directions stiff, and soft ones must be right before these can be.
-        self._rtol = (0.03 if rough else 0.01) if self.ridge.any() else 0.05
+        self._rtol = (0.02 if rough else 0.01) if self.ridge.any() else 0.05
         self.rng = generator(random_state)
-        self._memory = {} if memory is None else memory
 
-    def solve(self, b: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
-        """H⁻¹ b, from a start if that is nearer than zero."""
-        rtol, left = self._rtol, 1.0
-        if start is not None:
-            rest = b - self.H.product(start)
-            left = float(np.sqrt((rest @ self.H.precondition(rest)) / (b @ self.H.precondition(b))))
-        if start is None or not left < 1.0:
-            return conjugate_gradients(self.H.product, b, self.H.precondition, rtol, 100)[0]
-        return start + conjugate_gradients(self.H.product, rest, self.H.precondition, rtol / max(left, rtol), 100)[0]
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """H⁻¹ b."""
+        return conjugate_gradients(self.H.product, b, self.H.precondition, self._rtol, 100)[0]
 
     def sampling(self) -> np.ndarray:
         """(draws, P) with the sampling covariance."""
-        key = f"sampling {self.composite.stride}"
-        return self._solved(key, self.scores[: self.n_draws], np.ones(len(self.theta)))
+        return np.array([self.solve(each) for each in self.scores[: self.n_draws]])
 
     @cached_property
     def scores(self) -> np.ndarray:
@@ -91,15 +73,7 @@ class Probes:
         """
         given = np.divide(1.0, np.sqrt(alpha), out=np.zeros_like(alpha), where=alpha > 0)
         g = given * self.rng.choice([-1.0, 1.0], (self.n_draws, len(given)))
-        return g, self._solved("shrunk", np.array([self.H.product(each) - self.ridge * each for each in g]), given)
-
-    def _solved(self, key: str, b: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """H⁻¹ of each b; what is remembered of the last ones is in units of ``size``."""
-        last = self._memory.get(key)
-        starts = [None] * len(b) if last is None or last.shape != b.shape else list(last * size)
-        found = np.array([self.solve(each, start) for each, start in zip(b, starts)])
-        self._memory[key] = np.divide(found, size, out=np.zeros_like(found), where=size > 0)
-        return found
+        return g, np.array([self.solve(self.H.product(each) - self.ridge * each) for each in g])
 
     def free(self, x: np.ndarray) -> np.ndarray:
         """One Newton step without the prior, by the approximate inverse, from an estimate or a draw."""

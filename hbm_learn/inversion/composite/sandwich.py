@@ -51,7 +51,6 @@ def errors(
     random_state: Any = None,
     runaway: bool = False,
     rough: bool = False,
-    memory: dict[str, np.ndarray] | None = None,
 ) -> Spread:
     """Posterior and sampling variances of θ, and what follows from them; kept and noise are of all parameters.
 
@@ -70,13 +69,11 @@ def errors(
         variables, c diag(H⁻¹)/M.
     rough : bool
         Draws beyond a few hundred parameters, and fewer of them: the fit is a start for something better.
-    memory : dict, optional
-        Solutions of the last fit to these data, see ``Probes``.
     """
     if _size(objective.composite) <= (ROUGH_MATRICES if rough else MAX_MATRICES):
         found = _from_matrices(objective, theta, count)
     else:
-        found = _from_probes(objective, theta, count, Probes(objective, theta, random_state, rough, memory))
+        found = _from_probes(objective, theta, count, Probes(objective, theta, random_state, rough))
     if not runaway:
         return found
     least = HessianProducts(objective, theta).inverse_diagonal(count / objective.composite.rows.n_samples)

@@ -92,13 +92,13 @@ def learn_weights(cavities: Cavities, sigma: np.ndarray, start: np.ndarray | Non
 
 def _some(cavities: Cavities) -> tuple[Cavities, np.ndarray]:
     """Cavities that speak for all, and for how many each does."""
-    T = len(cavities.precision)
-    if T <= 2 * _MOST[0]:
-        return cavities, np.ones(T)
+    n_terms, (few, middling) = len(cavities.precision), _MOST
+    if n_terms <= 2 * few:
+        return cavities, np.ones(n_terms)
     z2 = cavities.square / (cavities.precision * cavities.df)
     beyond = [z2 > tail**2 for tail in _TAILS]
     chosen, weights = [np.flatnonzero(beyond[1])], [np.ones(int(beyond[1].sum()))]
-    for those, most in zip((~beyond[0], beyond[0] & ~beyond[1]), _MOST):
+    for those, most in zip((~beyond[0], beyond[0] & ~beyond[1]), (few, middling)):
         where = np.flatnonzero(those)
         some = where[:: max(1, len(where) // most)]
         chosen.append(some)
