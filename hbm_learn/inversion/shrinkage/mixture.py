@@ -93,7 +93,7 @@ def learn_weights(cavities: Cavities, sigma: np.ndarray, start: np.ndarray | Non
 def _some(cavities: Cavities) -> tuple[Cavities, np.ndarray]:
     """Cavities that speak for all, and for how many each does."""
     T = len(cavities.precision)
-    if T <= 2 * _MOST[0]:
+    if 2 * _MOST[0] >= T:
         return cavities, np.ones(T)
     z2 = cavities.square / (cavities.precision * cavities.df)
     beyond = [z2 > tail**2 for tail in _TAILS]
