@@ -36,7 +36,7 @@ from hbm_learn.inversion.shrinkage.learn import Information
 if TYPE_CHECKING:
     from hbm_learn.inversion import Refinement
 
-# Copies of each row with gaps; fewer where they would be too many entries, and on the way until so many rounds are left.
+# Copies of each row with gaps; fewer where they would be too many entries, and until so many rounds are left.
 COPIES, FEWEST, WITH_ALL = 20, 4, 2
 _ENTRIES = 2**27
 # The most that a row may draw the fit towards itself, beyond what complete ones do.
