@@ -12,7 +12,7 @@ import pytest
 from hbm_learn import BoltzmannMachine, Interval, Nominal
 from hbm_learn.inference import infer
 from hbm_learn.inference.block_equations import BlockConsistency
-from hbm_learn.inference.continuation import arrive, follow
+from hbm_learn.inference.continuation import arrive
 from hbm_learn.inference.dc2_equations import SecondOrderConsistency
 from hbm_learn.inference.dc_equations import DiagonalConsistency
 from hbm_learn.inference.free_energy import scalar_density, sparse_density
@@ -139,11 +139,3 @@ def test_large_in_little_memory(method, sets):
     assert result.converged
     assert result.chi is None
     assert peak < 3000**2 * 8  # one dense matrix
-
-
-def test_one_step_is_enough_at_weak_coupling():
-    """The first step aims at α = 1, and lands there whatever rounding makes of it."""
-    for seed in range(20):
-        path = follow(DiagonalConsistency(grid(4, 4, strength=0.05, seed=seed)))
-        assert path.arrived
-        assert len(path.z) == 2
