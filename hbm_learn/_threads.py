@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any
 
 from joblib import effective_n_jobs
-from numba import config
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from hbm_learn._validation import check_jobs
@@ -29,7 +28,7 @@ def in_threads(work: Callable[[Any], Any], parts: Iterable[Any], n_jobs: int | N
     Matrix products inside keep to their own thread: BLAS threads started by several of ours would fight for the cores.
     """
     parts, n_jobs = list(parts), check_jobs(n_jobs)
-    n_threads = config.NUMBA_NUM_THREADS if n_jobs is None else effective_n_jobs(n_jobs)  # type: ignore[attr-defined]
+    n_threads = _numba_threads() if n_jobs is None else effective_n_jobs(n_jobs)
     if len(parts) < 2 or n_threads < 2 or getattr(_this, "is_one_of_many", False):
         return [work(part) for part in parts]
     with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
@@ -45,6 +44,12 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         _this.is_one_of_many = before
+
+
+def _numba_threads() -> int:
+    from numba import config  # not before kernels run: it takes as long to import as the rest of the package
+
+    return int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
 
 
 @cache
