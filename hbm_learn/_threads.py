@@ -6,6 +6,7 @@ thread that starts a parallel kernel, and users run estimators in both.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,10 +15,11 @@ from itertools import pairwise
 from typing import Any
 
 from joblib import effective_n_jobs
-from numba import config
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from hbm_learn._validation import check_jobs
+
+_this = threading.local()
 
 
 def in_threads(work: Callable[[Any], Any], parts: Iterable[Any], n_jobs: int | None = None) -> list[Any]:
@@ -26,11 +28,28 @@ def in_threads(work: Callable[[Any], Any], parts: Iterable[Any], n_jobs: int | N
     Matrix products inside keep to their own thread: BLAS threads started by several of ours would fight for the cores.
     """
     parts, n_jobs = list(parts), check_jobs(n_jobs)
-    n_threads = config.NUMBA_NUM_THREADS if n_jobs is None else effective_n_jobs(n_jobs)  # type: ignore[attr-defined]
-    if len(parts) < 2 or n_threads < 2:
+    n_threads = _numba_threads() if n_jobs is None else effective_n_jobs(n_jobs)
+    if len(parts) < 2 or n_threads < 2 or getattr(_this, "is_one_of_many", False):
         return [work(part) for part in parts]
     with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, parts))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """No threads are started from this one within: it is one of as many as there are cores."""
+    before = getattr(_this, "is_one_of_many", False)
+    _this.is_one_of_many = True
+    try:
+        yield
+    finally:
+        _this.is_one_of_many = before
+
+
+def _numba_threads() -> int:
+    from numba import config  # not before kernels run: it takes as long to import as the rest of the package
+
+    return int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
 
 
 @cache

@@ -20,7 +20,7 @@ from hbm_learn.considered import check_order, considered_columns, powers_needed,
 from hbm_learn.data.given import require_present
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
-from hbm_learn.data.tables import as_frame
+from hbm_learn.data.tables import as_frame, with_names
 from hbm_learn.fitted import FittedMachine
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.learning import Learning
@@ -194,9 +194,10 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (M, n) array, data frame (pandas, polars), scipy sparse matrix, memory map or dask array
-            Text and categories as they are. Cells may be missing (NaN, None, NA, null): what a row has is used, and
-            what is missing is summed over, or drawn again and again from the fit where that takes too long.
+        X : (M, n) array, data frame (pandas, polars), scipy sparse matrix, memory map, dask array or data frame
+            Text and categories as they are. Rows of dask tables stay with its workers, and sums of them come here.
+            Cells may be missing (NaN, None, NA, null): what a row has is used, and what is missing is summed over, or
+            drawn again and again from the fit where that takes too long.
             Cells of ``given`` columns may not be missing.
         y : object
             Ignored.
@@ -287,7 +288,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         X: Any,
     ) -> HBM:
         """All attributes in one step: an interrupt leaves the previous fit whole, or this one."""
-        model, names = result.model, _get_feature_names(X)
+        model, names = result.model, _get_feature_names(with_names(X))
         fitted = {
             **{"model_": model, "moments_": moments, "result_": result, "_tests": tests, "trust_": trust},
             **{"h_": model.h, "d_": model.d, "J_": model.J, "weights_": model.weights, "effects_": result.effects},
@@ -314,7 +315,7 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         """Parameters, and names that scikit-learn will not have, before any work."""
         check_settings(self)
         as_frame(X)  # refuses a name that is there twice in our words
-        _get_feature_names(X)
+        _get_feature_names(with_names(X))
 
     def _samples(self, X: Any, sample_weight: Any, space: Any = None) -> Samples:
         """Checked samples, in which cells may be missing."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,11 @@ from hbm_learn._validation import check_integer
 from hbm_learn.assessment import intervals, summary
 from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
-from hbm_learn.data.given import require_present
+from hbm_learn.data.given import given_patterns, require_present
 from hbm_learn.data.moments import Moments
+from hbm_learn.data.reduce import reduce
 from hbm_learn.data.samples import Samples
-from hbm_learn.data.tables import as_frame, like_input
+from hbm_learn.data.tables import as_frame, like_input, with_names
 from hbm_learn.inference.log_partition import log_partitions
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.model import BoltzmannMachine
@@ -155,10 +158,10 @@ class FittedMachine:
         Parameters
         ----------
         X : (N, n) table
-            Rows without missing cells, of the columns and values that were fitted.
+            Rows without missing cells, of the columns and values that were fitted. Of a dask table of more than 65,536
+            cells the scores are a dask array, whose rows are scored when it is computed.
         """
-        codes = self._codes(X)
-        return conditionals.log_conditionals(self.model_, codes).sum(axis=1)
+        return self._rows(X).on_rows(partial(_row_scores, self.model_))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of ``score_samples``: tractable at any n.
@@ -170,7 +173,7 @@ class FittedMachine:
         y : object
             Ignored.
         """
-        return float(np.mean(self.score_samples(X)))
+        return self._mean(self._rows(X), partial(_row_scores, self.model_))
 
     def log_likelihood(self, X: Any, method: str = "auto", return_error: bool = False) -> Any:
         """Mean ln P(x), or ln P(x | z) where columns z are given, in nats.
@@ -190,9 +193,12 @@ class FittedMachine:
         float, or (float, float)
             The mean, and its error if asked for.
         """
-        codes = self._codes(X)
-        log_z, error = log_partitions(self.model_, codes, method, self.random_state)
-        mean = float(np.mean(-self.model_.energy_of_codes(codes)) - log_z)
+        samples = self._rows(X)
+        z, share = np.zeros((1, self.n_features_in_), dtype=np.uint8), np.ones(1)
+        if self.model_.space.has_given:
+            z, share = given_patterns(samples)
+        log_z, error = log_partitions(self.model_, z, method, self.random_state, share)
+        mean = -self._mean(samples, self.model_.energy_of_codes) - log_z
         return (mean, error) if return_error else mean
 
     def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> np.ndarray:
@@ -268,17 +274,32 @@ class FittedMachine:
         return part.decode(np.concatenate([block for block, _ in samples.blocks()]))
 
     def _check_features(self, X: Any) -> None:
-        _check_feature_names(self, X, reset=False)
+        _check_feature_names(self, with_names(X), reset=False)
         shape = getattr(X, "shape", None) or np.shape(X)
         if len(shape) == 2:
             _check_n_features(self, np.empty((1, int(shape[1]))), reset=False)
 
     def _codes(self, X: Any, allow_nan: bool = False) -> np.ndarray:
         """(N, n) codes (values where they cannot be listed), checked against the fitted space."""
+        return np.concatenate([block for block, _ in self._rows(X, allow_nan).blocks()])
+
+    def _mean(self, samples: Samples, work: Callable[[np.ndarray], np.ndarray]) -> float:
+        """The mean over rows of one number a row: of a dask table from sums on its workers."""
+        if not samples.stays:
+            return float(np.mean(samples.on_rows(work)))
+        total, n_rows = reduce(lambda block: [work(block[0]).sum(), len(block[0])], samples.blocks())
+        return float(total / n_rows)
+
+    def _rows(self, X: Any, allow_nan: bool = False) -> Samples:
+        """The rows of X, checked against the fitted space."""
         check_is_fitted(self)
         if allow_nan and issparse(X):
             raise ValueError("X is sparse, where what is not stored is 0 and not missing: give a dense array with NaN.")
         self._check_features(X)
         require_present(X, np.flatnonzero(self.model_.space.given).tolist() or None)
-        samples = Samples.check(X, space=self.model_.space, allow_nan=allow_nan)
-        return np.concatenate([block for block, _ in samples.blocks()])
+        return Samples.check(X, space=self.model_.space, allow_nan=allow_nan)
+
+
+def _row_scores(model: BoltzmannMachine, codes: np.ndarray) -> np.ndarray:
+    """(rows,) Σ_i ln P(x_i | rest)."""
+    return conditionals.log_conditionals(model, codes).sum(axis=1)

@@ -30,6 +30,12 @@ MAX_SWEEP = 2e5
 COPIES = 5
 
 
+_AVAILABLE = (
+    "cells of a dask table are missing, and its rows stay with the workers: the fit goes by moments of available "
+    "cases, not by the likelihood of what each row has, and its samples are not compared with the data."
+)
+
+
 class Learning:
     """What the parameters of an estimator ask of one table.
 
@@ -63,7 +69,8 @@ class Learning:
         groups: np.ndarray | None,
         columns: Interactions,
     ):
-        self.parameters, self.moments, self.samples = parameters, moments, samples
+        self.parameters, self.moments = parameters, moments
+        self.samples, self._notes = _without_gaps_elsewhere(samples, moments, parameters.refine)
         self.seed = settled_seed(parameters.random_state)
         self.inflation: dict[int, float] = {}
         if groups is not None:
@@ -72,8 +79,8 @@ class Learning:
         self._checks: list[tuple[Any, PredictiveCheck]] = []
         self.filled: FilledRows | None = None
         self._imputer: Imputer | None = None
-        if samples is not None and not moments.is_complete and moments.space.is_finite:
-            self._imputer = Imputer(IncompleteRows.of(samples), COPIES, self.seed, parameters.n_jobs)
+        if self.samples is not None and not moments.is_complete and moments.space.is_finite:
+            self._imputer = Imputer(IncompleteRows.of(self.samples), COPIES, self.seed, parameters.n_jobs)
 
     def invert(self, columns: Interactions) -> InversionResult:
         """The fit of these sets of columns; beyond enumeration by what its samples say is the data's model."""
@@ -96,7 +103,7 @@ class Learning:
         )
         if self._imputer is not None:
             self.filled = self._imputer.draw(result.model)
-        return result
+        return result.with_notes(self._notes)
 
     def _complete(self) -> Samples | None:
         """The rows, with the missing cells drawn from the last fit."""
@@ -127,7 +134,12 @@ class Learning:
     def rows(self, considered: Terms) -> DistinctRows | None:
         """The rows that tests go back to; None where there are none, or too many tests for them."""
         samples = self.samples
-        if samples is None or self.parameters.refine is None or not nested.affordable(samples, considered):
+        if samples is None or self.parameters.refine is None:
+            return None
+        if samples.stays:
+            few = DistinctRows.few(samples, samples.most_here) if samples.space.is_finite else None
+            return few if few is not None and nested.affordable(len(few.weights), considered) else None
+        if not nested.affordable(samples.n_samples, considered):
             return None
         if self._imputer is None:
             return DistinctRows.of(samples)
@@ -163,3 +175,21 @@ class Learning:
         if predictive.factorises(model):
             return predictive.check_factorised(model, samples, self.seed)
         return predictive.check(model, samples, self.seed, n_jobs=self.parameters.n_jobs)
+
+
+def _without_gaps_elsewhere(
+    samples: Samples | None, moments: Moments, refine: str | None
+) -> tuple[Samples | None, list[str]]:
+    """The samples, if they are of use; None of a dask table with missing cells, and what to tell of it.
+
+    To fill cells in takes the rows of the table here. What is left are moments of available cases.
+    """
+    if samples is None or not samples.stays or moments.is_complete:
+        return samples, []
+    if refine in ("pseudolikelihood", "screening"):
+        raise ValueError(
+            f"refine={refine!r} fills missing cells in, which takes the {samples.n_samples} rows of X here, and they "
+            "stay with the workers of dask: drop rows with missing cells, give refine=None (the closed form of "
+            "available cases), or a part of X that memory holds."
+        )
+    return None, [] if refine is None else [_AVAILABLE]

@@ -295,6 +295,19 @@ def test_jacobian_free():
         )
 
 
+@pytest.mark.parametrize("model", [lattice(4, 5, 0.5, 1), kinds("mixed", 3)], ids=["lattice", "mixed"])
+def test_directional_derivatives(model):
+    """A product with the sparse Jacobian is that with the dense one, with ∂R/∂α and where equations do not hold."""
+    rng = np.random.default_rng(5)
+    sparse, dense = (BetheConsistency(model, sparse=kept) for kept in (True, False))
+    u = 0.1 * rng.normal(size=len(dense.start))
+    point = dense.evaluate(u, 0.8)
+    for x in (rng.normal(size=len(u) + 1), np.append(rng.normal(size=len(u)), 0.0)):
+        exact = point.jacobian @ x[:-1] + point.d_alpha * x[-1]
+        found = sparse.evaluate(u, 0.8).directional(x)
+        np.testing.assert_allclose(found, exact, atol=1e-5 * np.abs(exact).max())
+
+
 def test_large_lattice_in_little_memory():
     """No (n, n) array: 10,000 × 10,000 numbers would be 800 MB; and the answer is that of long chains, roughly."""
     model = lattice(50, 60, 0.3, 5)

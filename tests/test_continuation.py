@@ -202,3 +202,19 @@ def test_polish_returns_the_best():
     before = np.abs(problem.evaluate(np.array([1.0]), 0.95).R).max()
     _, point, _ = polish(problem, np.array([1.0]), 0.95, tol=1e-12)
     assert np.abs(point.R).max() <= before
+
+
+def test_the_first_step_lands():
+    """It aims at α = 1 along a straight path, and rounding of 1/τ·τ must not make it fall short."""
+
+    @dataclass
+    class Line:
+        slope: float
+        start = np.zeros(1)
+        weights = np.ones(1)
+
+        def evaluate(self, u, alpha):
+            return DensePoint(u - self.slope * alpha, np.eye(1), np.array([-self.slope]))
+
+    for slope in np.linspace(0.01, 3, 300):
+        assert len(follow(Line(slope)).z) == 2

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from hbm_learn import HBM, BoltzmannMachine, Interval, Nominal, assessment, datasets, sample
 from hbm_learn.assessment import nested, noncentrality, planning
 from hbm_learn.assessment.node_data import DistinctRows
+from hbm_learn.assessment.rare_patterns import RarePattern
 from hbm_learn.data.samples import Samples
 from hbm_learn.states import StateTable
 from hbm_learn.terms import Terms, all_terms
@@ -175,6 +176,56 @@ def test_the_simulation_is_what_an_estimator_says():
     est = HBM(order=3, alphabet=(-1, 1)).fit(X)
     place = [est.interactions_.index(mu) for mu in MODEL.interactions]
     assert np.array_equal(simulated(MODEL, 500, 1, 3, 7) == 1.0, est.tests_.p_values[place] < 0.05)
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.4, 1.5])
+def test_deviates_of_a_rare_pattern_solve_the_saddlepoint(beta):
+    """K'(t) = S by bracketing, for scores on both sides, beyond two standard deviations."""
+    pattern, N = RarePattern(0.01, 0.01, 1.0, -0.01, 1e-6, beta), np.arange(0, 30, 3)
+    for expected in (2.0, 6.0):
+        S = (1.0 + beta) * (N - expected)  # so that N − S/(1 + β) are expected
+        found, deviate = pattern._deviates(N, S), S / np.sqrt(expected * (1.0 + beta))
+        for z, each, s in zip(found, deviate, S):
+            if abs(each) <= 2.0:
+                assert z == pytest.approx(each)
+                continue
+            t = optimize.brentq(lambda t: expected * (np.exp(t) - 1.0 + beta * t) - s, -100.0, 10.0)  # noqa: B023
+            w = np.sign(t) * np.sqrt(2.0 * (t * s - expected * (np.exp(t) - 1.0 - t + 0.5 * beta * t**2)))
+            u = t * np.sqrt(expected * (np.exp(t) + beta))
+            assert z == pytest.approx(w + np.log(u / w) / w, rel=1e-5)
+        assert (np.abs(deviate) > 2.0).sum() > 3
+
+
+def test_a_rare_pattern_made_rarer_is_not_promised_to_be_found(monkeypatch):
+    """Some two events together where five would be expected, and a third that has no part in it: as in simulated
+    tables. The normal deviate promises too much."""
+    model = BoltzmannMachine([-2.0, -2.0, -0.5], {(0, 1): -1.6, (0, 2): 0.4}, alphabet=(0, 1))
+    M, n = 250, 300
+    seen = simulated(model, M, n, 2, 3)[0]
+    told = assessment.plan(model).power_at(M)[0]
+    assert told == pytest.approx(seen, abs=0.05 + 2.5 * np.sqrt(seen * (1.0 - seen) / n))
+    monkeypatch.setattr(RarePattern, "most_rows", 0.0)
+    assert assessment.plan(model).power_at(M)[0] > seen + 0.1
+
+
+def rare(seed: int) -> BoltzmannMachine:
+    """0/1 with rates of some 5 to 25 %, and interactions that make patterns of them rarer, or more frequent."""
+    rng = np.random.default_rng(seed)
+    pairs = [tuple(sorted(rng.choice(8, 2, replace=False).tolist())) for _ in range(9)]
+    couplings = {mu: float(rng.choice([-2.5, -1.8, -1.2, -0.8, 0.8, 1.2])) for mu in pairs}
+    couplings |= {mu: float(rng.choice([-1.5, 1.5])) for mu in ((0, 3, 6), (1, 4, 7))}
+    return BoltzmannMachine(rng.uniform(-2.7, -1.0, 8), couplings, alphabet=(0, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [601, 602, 603])
+@pytest.mark.parametrize("M", [250, 600, 2000])
+def test_planned_power_of_rare_patterns_is_that_of_simulated_tables(seed, M):
+    model = rare(seed)
+    told, seen = assessment.plan(model).power_at(M), simulated(model, M, 400, 3, seed)
+    noise = 2.5 * np.sqrt(np.maximum(told * (1.0 - told), 0.01) / 400)
+    assert (np.abs(seen - told) < 0.05 + noise).all()
+    assert abs((seen - told).mean()) < 0.03
 
 
 def signs(seed: int) -> BoltzmannMachine:

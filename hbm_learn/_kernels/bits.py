@@ -9,33 +9,27 @@ and so on for any number of factors, repeated ones included. Sums are packed as 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import config, types
-from numba.extending import intrinsic
 
-from hbm_learn._kernels.compiled import njit
+from hbm_learn._kernels.compiled import intrinsic, njit
 
 
-@intrinsic
-def _popcount(typing_context, word):
+def _count_bits(word):
+    """Number of bits set, in Python."""
+    return np.uint64(int(word).bit_count())
+
+
+@intrinsic(python=_count_bits)
+def popcount(typing_context, word):
     """Number of bits set; the LLVM intrinsic, so that a loop of it becomes vector instructions."""
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import types
 
     def generate(context, builder, signature, args):
         function = builder.module.declare_intrinsic("llvm.ctpop", [ir.IntType(64)])
         return builder.call(function, args)
 
     return types.uint64(types.uint64), generate
-
-
-def _count_bits(word):
-    """The same in Python, for NUMBA_DISABLE_JIT=1."""
-    return np.uint64(int(word).bit_count())
-
-
-popcount: Any = _count_bits if config.DISABLE_JIT else _popcount  # type: ignore[attr-defined]
 
 
 @njit(cache=True, nogil=True)

@@ -1,51 +1,83 @@
-"""``njit`` of all kernels: compiled code is kept on disk where that can be written, and in memory where it cannot.
+"""``njit`` of all kernels: numba is imported, and a kernel made, when the first of them is called.
 
-numba refuses to import a cached function if neither the package nor the user's home can be written, and fails a call
-if the disk is full or a file of the cache is damaged. None of this is a reason not to compute.
+A third of the time that the package takes to import would be numba's, which reading help or a model does not need.
+Where compiled code is kept is said in ``caches``.
 """
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
-import numba
 import numpy as np
-from numba.core.caching import FunctionCache
+
+_MAKING = threading.RLock()
 
 
-class ForgivingCache(FunctionCache):
-    """A cache of compiled code that is as good as empty where it cannot be read or written."""
+class Deferred:
+    """What ``make`` makes of a function, once it is called or asked for anything.
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled function, or None, which has it compiled anew: also for a file that is damaged."""
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception:  # a pickle that was cut off raises nearly anything
-            return None
+    numba finds the kernels that a kernel calls among the globals of its module, and must find its own objects there:
+    so all that are deferred in a module are made together, and put in the places of their stand-ins.
+    """
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep it, if there is room."""
-        try:
-            super().save_overload(sig, data)
-        except Exception:  # the disk is full, the folder read-only by now, or an index file damaged
-            self.disable()
+    def __init__(self, function: Callable, make: Callable[[Callable], Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.make = function, make
+        self.made: Any = None
+        self.complete: Any = None
+
+    def __call__(self, *args: Any) -> Any:
+        return (self.complete or self.ready())(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "complete":  # asked for by copy and pickle, before anything is set
+            raise AttributeError(name)
+        return getattr(self.ready(), name)
+
+    def ready(self) -> Any:
+        """What was made, its module's other kernels beside it."""
+        with _MAKING:
+            if self.made is None:
+                self.made = self.make(self.function)
+                names = self.function.__globals__
+                for name, value in list(names.items()):
+                    if isinstance(value, Deferred):
+                        names[name] = value.ready() if value.made is None else value.made
+            self.complete = self.made  # not before the globals are in order: other threads call it from now on
+            return self.made
 
 
 def njit(**options: Any) -> Callable[[Callable], Any]:
-    """``numba.njit``, as a decorator with options, whose cache may be out of reach.
+    """``numba.njit``, as a decorator with options, deferred, and with a cache that may be out of reach.
 
     With NUMBA_DISABLE_JIT=1 kernels run as Python: a thousand times slower, and to the same results.
     """
 
-    def decorate(function: Callable) -> Any:
+    def make(function: Callable) -> Any:
+        import numba
+
         if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             return np.errstate(all="ignore")(function)  # words wrap around, and compiled code says nothing of it
+        from hbm_learn._kernels.caches import KernelCache
+
         made = numba.njit(**{**options, "cache": False})(function)
         if options.get("cache"):
-            with suppress(RuntimeError):  # no locator available: no folder that could be written
-                vars(made)["_cache"] = ForgivingCache(function)
+            vars(made)["_cache"] = KernelCache(function)
         return made
 
-    return decorate
+    return lambda function: Deferred(function, make)
+
+
+def intrinsic(python: Callable) -> Callable[[Callable], Any]:
+    """``numba.extending.intrinsic``, deferred; with NUMBA_DISABLE_JIT=1 the function ``python``."""
+
+    def make(function: Callable) -> Any:
+        import numba
+        from numba.extending import intrinsic
+
+        return python if numba.config.DISABLE_JIT else intrinsic(function)  # type: ignore[attr-defined]
+
+    return lambda function: Deferred(function, make)

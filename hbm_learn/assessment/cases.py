@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 
 from hbm_learn.assessment.dependence import check_groups
 from hbm_learn.data.samples import Samples
-from hbm_learn.data.tables import as_array, check_weights, is_blocks
+from hbm_learn.data.tables import as_array, check_weights, is_blocks, is_lazy
 from hbm_learn.space import Space
 
 
@@ -66,7 +66,7 @@ class Cases:
         space : Space or None
             What each variable is; None: every row is taken as it is.
         """
-        if is_blocks(X) or hasattr(X, "__dask_graph__"):
+        if is_blocks(X) or is_lazy(X):
             raise ValueError("X is read in blocks, of which rows cannot be drawn: give one table in memory.")
         X = as_array(X)
         M = int(np.shape(X)[0])

@@ -68,14 +68,13 @@ def autocorrelation_time(samples: Samples, columns: Interactions) -> float:
 
 def _rows(samples: Samples, most: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Codes and weights of the rows in their order, the first ``most`` of them."""
-    blocks, n = [], 0
-    for block, _ in samples.blocks():
-        blocks.append(block)
-        n += len(block)
-        if most is not None and n >= most:
-            break
-    codes = np.concatenate(blocks)[:most]
-    return codes, np.ones(len(codes)) if samples.weights is None else samples.weights[: len(codes)].astype(float)
+    if most is None and samples.stays:
+        raise ValueError(
+            f"groups=… needs the {samples.n_samples} rows of X here, which stay with the workers of dask: give a part "
+            "of X that memory holds, or leave groups out."
+        )
+    codes, w = samples.first(samples.n_samples if most is None else most)
+    return codes, np.ones(len(codes)) if w is None else w.astype(float)
 
 
 def _scores(space: Space, codes: np.ndarray, w: np.ndarray, columns: Interactions) -> dict[int, np.ndarray]:

@@ -36,9 +36,9 @@ _SHARE = 0.2
 _SAFE = 2.0
 
 
-def affordable(samples: Samples, considered: Terms) -> bool:
+def affordable(n_rows: int, considered: Terms) -> bool:
     """Whether tests of every term cost no more than some ten seconds: two products a row and term."""
-    return samples.space.is_finite and float(samples.n_samples) * len(considered.columns) <= MAX_PRODUCTS
+    return considered.space.is_finite and float(n_rows) * len(considered.columns) <= MAX_PRODUCTS
 
 
 def select(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from hbm_learn._kernels import score
 from hbm_learn.data.incomplete import FilledRows
+from hbm_learn.data.reduce import reduce
 from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.parameters import own_functions
 from hbm_learn.space import Space
@@ -41,11 +43,13 @@ class DistinctRows:
         if samples.allow_nan:
             raise ValueError("samples may hold missing entries: check them with allow_nan=False, or fill them in.")
         codes = np.concatenate([block for block, _ in samples.blocks()])
-        weights = np.ones(len(codes)) if samples.weights is None else samples.weights.astype(np.float64)
-        keys = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1] * codes.itemsize))).ravel()
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        w = np.bincount(inverse.ravel(), weights)
-        return cls(samples.space, codes[first[w > 0]], w[w > 0])
+        return cls(samples.space, *_distinct(codes, samples.weights))
+
+    @classmethod
+    def few(cls, samples: Samples, most: int) -> DistinctRows | None:
+        """The same of samples that stay with the workers of dask; None if there are more different rows than that."""
+        (found,) = reduce(partial(_few, most), samples.blocks())
+        return None if found.codes is None else cls(samples.space, found.codes, found.weights)
 
     @classmethod
     def filled(cls, rows: FilledRows) -> DistinctRows:
@@ -59,6 +63,40 @@ class DistinctRows:
     def frequencies(self) -> list[np.ndarray]:
         """(q_i,) of the values of each variable."""
         return frequencies(self.space, self.codes, self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _Few:
+    """Different rows of codes and their weights; None where they are more than ``most``."""
+
+    codes: np.ndarray | None
+    weights: np.ndarray
+    most: int
+
+    def __add__(self, other: _Few) -> _Few:
+        if self.codes is None or other.codes is None:
+            return _Few(None, np.zeros(0), self.most)
+        codes, weights = np.concatenate([self.codes, other.codes]), np.concatenate([self.weights, other.weights])
+        found = _distinct(codes, weights)
+        return _Few(*found, self.most) if len(found[0]) <= self.most else _Few(None, np.zeros(0), self.most)
+
+
+def _few(most: int, block: tuple) -> list[_Few]:
+    """Of one block; where the first rows are already too many, without a look at the others."""
+    codes, weights = block
+    none = _Few(None, np.zeros(0), most)
+    if len(codes) > 2 * most + 2 and len(_distinct(codes[: 2 * most + 2], None)[0]) > most:
+        return [none]
+    found = _distinct(codes, weights)
+    return [_Few(*found, most) if len(found[0]) <= most else none]
+
+
+def _distinct(codes: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Different rows that have weight, and their weights, in the order of their bytes."""
+    keys = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1] * codes.itemsize))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    w = np.bincount(inverse.ravel(), None if weights is None else weights.astype(np.float64)).astype(np.float64)
+    return codes[first[w > 0]], w[w > 0]
 
 
 def frequencies(space: Space, codes: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:

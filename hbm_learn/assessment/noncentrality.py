@@ -10,7 +10,7 @@ strong one, and for events that an interaction makes much more frequent, or rare
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from scipy import linalg
 from hbm_learn._threads import in_threads
 from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node
+from hbm_learn.assessment.rare_patterns import RarePattern, rarest
 from hbm_learn.assessment.saddlepoint import SINGULAR
 from hbm_learn.assessment.score_tests import efficient_site, spread_site
 from hbm_learn.conditionals import conditional_probabilities
@@ -29,8 +30,8 @@ from hbm_learn.sampling import sample
 from hbm_learn.states import StateTable
 from hbm_learn.terms import Terms
 
-# w, ln(u/w)/w, σ and df of a term.
-Row = tuple[float, float, float, int]
+# w, ln(u/w)/w, σ and df of a term, and the pattern that its test rests on.
+Row = tuple[float, float, float, int, RarePattern | None]
 # States that are listed, and rows that stand for them beyond.
 MAX_LISTED, N_ROWS = 2**14, 2**14
 # Rows that weights sum to: the weak ridge of the nodes does not count beside so many.
@@ -51,12 +52,15 @@ class Noncentrality:
         σ.
     df : array
         Of the test; 0 where the variable says nothing of the term.
+    patterns : list of RarePattern or None
+        What the test rests on where a pattern of values is rare.
     """
 
     root: np.ndarray
     correction: np.ndarray
     spread: np.ndarray
     df: np.ndarray
+    patterns: list[RarePattern | None]
 
     def deviates(self, M: np.ndarray) -> np.ndarray:
         """(p, g) mean deviates of (g,) numbers of rows."""
@@ -136,7 +140,7 @@ def noncentrality(
 
     def work(a: int) -> list[Row]:
         owner = nodes[a].owners(terms)[0]
-        return [_dropped(nodes[a], np.flatnonzero(owner == r)) for r in which[best == a]]
+        return [_dropped(nodes[a], np.flatnonzero(owner == r), terms.members(r)) for r in which[best == a]]
 
     return _together(best, work, n_jobs)
 
@@ -157,7 +161,7 @@ def added(
 
     def work(a: int) -> list[Row]:
         sets = terms.columns.tuples
-        return [_added(nodes[a], [sets[c] for c in terms.positions(r)]) for r in which[best == a]]
+        return [_added(nodes[a], [sets[c] for c in terms.positions(r)], terms.members(r)) for r in which[best == a]]
 
     return _together(best, work, n_jobs)
 
@@ -168,18 +172,19 @@ def _sites(terms: Terms, which: np.ndarray) -> list[int]:
 
 def _together(best: np.ndarray, work: Callable[[int], list[Row]], n_jobs: int | None) -> Noncentrality:
     """work(site) of every site that is the best of some terms, in the order of these."""
-    sites, found = np.unique(best).tolist(), np.zeros((len(best), 4))
+    sites, found, patterns = np.unique(best).tolist(), np.zeros((len(best), 4)), np.full(len(best), None)
     for a, values in zip(sites, in_threads(work, sites, n_jobs)):
-        found[best == a] = values
+        found[best == a] = [row[:4] for row in values]
+        patterns[best == a] = [row[4] for row in values]
     root, correction, spread, df = found.T
-    return Noncentrality(root, correction, spread, df.astype(np.intp))
+    return Noncentrality(root, correction, spread, df.astype(np.intp), patterns.tolist())
 
 
 # ---------------------------------------------------------------------- one term at one node
 
 
-def _dropped(node: Node, J: np.ndarray) -> Row:
-    """Of the term with parameters J, at the maximum without them."""
+def _dropped(node: Node, J: np.ndarray, members: Iterable[int]) -> Row:
+    """Of the term of some variables with parameters J, at the maximum without them."""
     fixed = np.zeros(len(node.theta), dtype=bool)
     fixed[J] = True
     q = node.inverse[:, J]
@@ -190,11 +195,12 @@ def _dropped(node: Node, J: np.ndarray) -> Row:
     D[:, J] = np.eye(len(J))
     D[:, free] = -linalg.solve(H[np.ix_(free, free)], H[np.ix_(free, J)], assume_a="pos").T
     Phi = node.design(_every(node))
-    return _row(node, node.fields(theta[None], Phi)[0], node.fields(D, Phi), np.diag(node.H)[J] - node.ridge[J])
+    before = np.diag(node.H)[J] - node.ridge[J]
+    return _row(node, node.fields(theta[None], Phi)[0], node.fields(D, Phi), before, members)
 
 
-def _added(node: Node, sets: list[tuple[int, ...]]) -> Row:
-    """Of the term with these sets of columns, at the maximum of the node, which has none of them."""
+def _added(node: Node, sets: list[tuple[int, ...]], members: Iterable[int]) -> Row:
+    """Of the term of some variables with these sets of columns, at the maximum of the node, which has none of them."""
     site, every = node.data.space.site, _every(node)
     Phi = node.design(every)
     eta = node.fields(node.theta[None], Phi)[0]
@@ -205,12 +211,12 @@ def _added(node: Node, sets: list[tuple[int, ...]]) -> Row:
     product = node.covariance_products(_repeated(eta, h), h, every)
     before = np.einsum("dor,dor->d", product, h)
     h -= node.fields(node.adjoint(product, Phi) @ node.inverse, Phi)
-    return _row(node, eta, h, before)
+    return _row(node, eta, h, before, members)
 
 
-def _row(node: Node, eta: np.ndarray, h: np.ndarray, before: np.ndarray) -> Row:
-    """w, ln(u/w)/w, σ and df at natural parameters η (o, R), along efficient scores h (d, o, R), whose variances were
-    ``before`` the projection."""
+def _row(node: Node, eta: np.ndarray, h: np.ndarray, before: np.ndarray, members: Iterable[int]) -> Row:
+    """What a test of some variables sees at natural parameters η (o, R), along efficient scores h (d, o, R), whose
+    variances were ``before`` the projection."""
     every, total = _every(node), node.data.weights.sum()
     S = np.einsum("or,dor->d", node.residuals(eta[None], every)[0][0], h)
     V = np.einsum("dor,eor->de", node.covariance_products(_repeated(eta, h), h, every), h)
@@ -221,8 +227,11 @@ def _row(node: Node, eta: np.ndarray, h: np.ndarray, before: np.ndarray) -> Row:
     along = (S * scale) @ vectors[:, kept]
     t = scale * (vectors[:, kept] @ (along / values[kept]))
     if not df or float(S @ t) <= _NONE * total:
-        return 0.0, 0.0, 1.0, df
-    return (*_tail(node, eta, np.einsum("d,dor->or", t, h)), df)
+        return 0.0, 0.0, 1.0, df, None
+    share, p, phi = _scores(node, eta, np.einsum("d,dor->or", t, h))
+    others = [i for i in members if i != node.site]
+    sizes = node.data.space.sizes[others]
+    return *_tail(node, share, p, phi), df, rarest(node.data.codes[others], node.x, p, phi, share, sizes)
 
 
 def _every(node: Node) -> slice:
@@ -233,14 +242,18 @@ def _repeated(eta: np.ndarray, h: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(eta, h.shape))
 
 
-def _tail(node: Node, eta: np.ndarray, h: np.ndarray) -> tuple[float, float, float]:
-    """w, ln(u/w)/w and σ of the score along h (o, R), whose S is V, at natural parameters η (o, R)."""
+def _scores(node: Node, eta: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Shares of the rows (R,), and the probabilities and scores of all values in each, (q, R), along h (o, R)."""
     share = node.data.weights / node.data.weights.sum()
     exponent = node.O @ eta
     p = np.exp(exponent - exponent.max(axis=0))
     p /= p.sum(axis=0)
     phi = node.O @ h
-    phi -= (p * phi).sum(axis=0)
+    return share, p, phi - (p * phi).sum(axis=0)
+
+
+def _tail(node: Node, share: np.ndarray, p: np.ndarray, phi: np.ndarray) -> tuple[float, float, float]:
+    """w, ln(u/w)/w and σ of the score, whose S is V."""
     seen = np.take_along_axis(phi, node.x[None].astype(np.intp), axis=0)[0]
     S = float(share @ seen)
     t = 1.0

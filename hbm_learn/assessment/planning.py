@@ -299,6 +299,9 @@ def power_of(found: Noncentrality, M: np.ndarray, level: np.ndarray) -> np.ndarr
         bar = stats.chi2.isf(level[r], df[r])[:, None]
         left = np.maximum(bar - (mean[r][:, None] + spread[r] * _NORMAL) ** 2, 0.0)
         out[r] = special.chdtrc(df[r] - 1, left).mean(axis=1)
+    for mine, at, pattern in zip(out, c, found.patterns):
+        if pattern is not None and (few := pattern.most_rows > M).any():
+            mine[few] = pattern.power(M[few], at[few])
     out[df == 0] = 0.0  # nothing can be tested
     return out
 

@@ -39,6 +39,8 @@ LISTED_DRAWS, LISTED_MOMENTS = 8192, 400
 MIN_CARRIERS = 30
 # Moments of a group at most, drawn at random beyond; work of the chains.
 MAX_MOMENTS, MAX_WORK = 4000, 2e9
+# Rows of a table that stays with workers that are compared.
+MAX_ROWS = 2**15
 # Sweeps between draws; bins of the histogram of S; its quantiles in the data at which tails are compared.
 THIN, BINS = 10, 40
 TAILS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -137,7 +139,7 @@ def check(
     model : BoltzmannMachine
         On finite variables.
     samples : Samples
-        What it was fitted to; rows with missing cells are left out.
+        What it was fitted to; rows with missing cells are left out, and of a dask table a few thousand rows are drawn.
     random_state : None, int, SeedSequence, Generator or RandomState
     n_chains : int
         A half starts at data rows, a quarter at independent draws, a quarter far away (uniform over the values, all at
@@ -153,7 +155,7 @@ def check(
     n_sweeps = check_integer("n_sweeps", n_sweeps, 4 * THIN)
     seed = seed_sequence(random_state)
     rng = np.random.default_rng(seed.spawn(1)[0])
-    codes, w = _rows(samples)
+    codes, w = _rows(samples, seed)
     if n_chains is None:
         n_chains = int(np.clip(MAX_WORK / (n_sweeps * sweep_cost(model)), 128, 2048))
     n_chains = check_integer("n_chains", n_chains, 16) // 4 * 4
@@ -173,8 +175,9 @@ def check_listed(model: BoltzmannMachine, samples: Samples, random_state: Any = 
     samples : Samples
     random_state : None, int, SeedSequence, Generator or RandomState
     """
-    rng = np.random.default_rng(seed_sequence(random_state))
-    codes, w = _rows(samples)
+    seed = seed_sequence(random_state)
+    rng = np.random.default_rng(seed)
+    codes, w = _rows(samples, seed)
     table = StateTable(model)
     p = table.p.ravel()
     drawn = table.codes(rng.choice(len(p), LISTED_DRAWS, p=p / p.sum()))
@@ -201,7 +204,7 @@ def check_factorised(model: BoltzmannMachine, samples: Samples, random_state: An
     """
     seed = seed_sequence(random_state)
     rng = np.random.default_rng(seed.spawn(1)[0])
-    codes, w = _rows(samples)
+    codes, w = _rows(samples, seed)
     chains = Chains(
         model, widths(LISTED_DRAWS), seed.spawn(1)[0], codes[rng.choice(len(codes), LISTED_DRAWS, p=w / w.sum())]
     )
@@ -210,11 +213,10 @@ def check_factorised(model: BoltzmannMachine, samples: Samples, random_state: An
     return _compare(model, codes, w, draws, np.zeros(draws.shape[1], dtype=int), rng, LISTED_MOMENTS)
 
 
-def _rows(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, n) codes without missing cells, and their weights."""
-    blocks = list(samples.blocks())
-    codes = np.concatenate([block for block, _ in blocks])
-    w = np.ones(len(codes)) if samples.weights is None else np.asarray(samples.weights, dtype=float)
+def _rows(samples: Samples, seed: np.random.SeedSequence) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, n) codes without missing cells, and their weights; some drawn at random of a table that stays away."""
+    codes, weights = samples.some(MAX_ROWS, seed)
+    w = np.ones(len(codes)) if weights is None else np.asarray(weights, dtype=float)
     keep = ~samples.space.missing(codes).any(axis=1) & (w > 0)
     if keep.sum() < 2:
         raise ValueError("samples has fewer than 2 rows without missing cells: there is nothing to compare with.")

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from hbm_learn._kernels import symmetric
+from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.integer_coding import Coding
 from hbm_learn.data.power_sums import PowerSums
+from hbm_learn.data.reduce import reduce
 from hbm_learn.data.sums import blas_sums, value_counts
 from hbm_learn.space import MISSING, Space
 
@@ -74,7 +77,7 @@ class AvailableSums:
         a, b = self, other
         if not (np.array_equal(a.scale, b.scale) and np.array_equal(a.shift, b.shift)):
             total = a.total + b.total
-            centre = (a.total * np.nan_to_num(a.mean) + b.total * np.nan_to_num(b.mean)) / total
+            centre = (a.total * np.nan_to_num(a.mean) + b.total * np.nan_to_num(b.mean)) / max(total, 1e-300)
             a, b = a.about(centre), b.about(centre)
         return replace(a, sums=tuple(s + t for s, t in zip(a.sums, b.sums)), total=a.total + b.total)
 
@@ -177,43 +180,39 @@ def merged(a: PowerSums | AvailableSums, b: PowerSums | AvailableSums, site: np.
     return first + second
 
 
-def collect_available(blocks: Iterable, base: Space, order: int) -> tuple[AvailableSums, np.ndarray | None]:
+def collect_available(blocks: Iterable | Chunks, base: Space, order: int) -> tuple[AvailableSums, np.ndarray | None]:
     """The sums of blocks with missing cells, and (Σ q_i,) counts of values (None if continuous).
 
     Parameters
     ----------
-    blocks : iterable of (block, weights)
+    blocks : iterable of (block, weights), or Chunks
         As ``Samples.blocks`` gives them.
     base : Space
         Whose functions are summed.
     order : int
         The highest order.
     """
-    coding = Coding.of(base, order)
-    merged: AvailableSums | None = None
-    counts = np.zeros(int(base.value_ptr[-1])) if base.is_finite else None
-    shift = None
-    for block, weights in blocks:
-        w = np.ones(len(block)) if weights is None else weights
-        E, shift, total = _extended(block, w, coding, shift)
-        part = AvailableSums(tuple(blas_sums(E, w, order)), total, base.site, shift, coding.scale)
-        merged = part if merged is None else merged + part
-        if counts is not None:
-            counts += value_counts([(block, weights)], base)
-    assert merged is not None
-    return merged, counts
+    found = reduce(partial(_collected, Coding.of(base, order), order), blocks, whole=True)
+    return found[0], found[1] if base.is_finite else None
 
 
-def _extended(
-    block: np.ndarray, w: np.ndarray, coding: Coding, shift: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, float]:
+def _collected(coding: Coding, order: int, block: tuple) -> list[Any]:
+    """Sums of one block, and counts of values; nothing without weight."""
+    codes, weights = block
+    if weights is not None and not weights.any():
+        return []
+    w = np.ones(len(codes)) if weights is None else weights
+    E, shift, total = _extended(codes, w, coding)
+    part = AvailableSums(tuple(blas_sums(E, w, order)), total, coding.space.site, shift, coding.scale)
+    return [part, value_counts([(codes, weights)], coding.space) if coding.space.is_finite else 0]
+
+
+def _extended(block: np.ndarray, w: np.ndarray, coding: Coding) -> tuple[np.ndarray, np.ndarray, float]:
     """(m, N + n) indicators and columns o y of one block, the shift they are about, Σ w of rows that say something."""
     space = coding.space
     observed = ~(((block == MISSING) & (space.sizes > 0)) | (block != block))
     if coding.centred:
-        if shift is None:
-            seen = np.maximum(observed.sum(axis=0), 1)
-            shift = np.where(observed, block, 0.0).sum(axis=0) / seen
+        shift = np.where(observed, block, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
         Y = np.where(observed, block - shift, 0.0)
     else:
         Y, shift, _ = coding.decoded(np.where(observed, block, 0).astype(block.dtype))

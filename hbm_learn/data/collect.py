@@ -7,13 +7,16 @@ first. All other functions of a variable are linear in them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hbm_learn._kernels import symmetric
+from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.integer_coding import Coding
 from hbm_learn.data.power_sums import PowerSums
+from hbm_learn.data.reduce import reduce
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.sums import block_sums, value_counts
 from hbm_learn.data.tables import check_weights
@@ -40,25 +43,25 @@ def base_space(space: Space) -> Space:
     return space.with_functions(functions)
 
 
-def collect(blocks: Iterable, base: Space, order: int) -> tuple[PowerSums, np.ndarray | None]:
+def collect(blocks: Iterable | Chunks, base: Space, order: int) -> tuple[PowerSums, np.ndarray | None]:
     """PowerSums of the functions of ``base`` up to ``order``, and (Σ q_i,) counts of values (None if continuous).
 
     Parameters
     ----------
-    blocks : iterable of (block, weights)
+    blocks : iterable of (block, weights), or Chunks
         As ``Samples.blocks`` gives them; at least one with a positive weight.
     """
-    coding = Coding.of(base, order)
-    merged: PowerSums | None = None
-    counts: Any = 0
-    for block, weights in blocks:
-        if weights is None or weights.any():
-            part = block_sums(block, weights, coding, order)
-            merged = part if merged is None else merged + part
-            if base.is_finite:
-                counts = counts + _counts(block, weights, coding, part)
-    assert merged is not None  # weights are not all zero
-    return merged, counts if base.is_finite else None
+    found = reduce(partial(_collected, Coding.of(base, order), order), blocks, whole=True)
+    return found[0], found[1] if base.is_finite else None
+
+
+def _collected(coding: Coding, order: int, block: tuple) -> list[Any]:
+    """Sums of one block, and counts of values; nothing without weight."""
+    codes, weights = block
+    if weights is not None and not weights.any():
+        return []
+    part = block_sums(codes, weights, coding, order)
+    return [part, _counts(codes, weights, coding, part) if coding.space.is_finite else 0]
 
 
 def _counts(codes: np.ndarray, weights: np.ndarray | None, coding: Coding, sums: PowerSums) -> np.ndarray:

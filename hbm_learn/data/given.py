@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hbm_learn.data.coding import as_labels, column_index, is_missing
 from hbm_learn.data.reading import Table
-from hbm_learn.data.tables import as_array, as_frame, is_blocks
+from hbm_learn.data.reduce import each
+from hbm_learn.data.tables import as_array, as_frame, is_blocks, is_lazy
 from hbm_learn.space import Alphabet
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def require_present(X: Any, given: Any) -> None:
     X : table
     given : None, or sequence of indices or names
     """
-    if given is None or is_blocks(X) or hasattr(X, "__dask_graph__"):
+    if given is None or is_blocks(X) or is_lazy(X):
         return
     frame = as_frame(X)
     X = as_array(X) if frame is None else X
@@ -94,10 +96,10 @@ def find_anchors(
 
     def average(power: int, about: np.ndarray | float) -> np.ndarray:
         total, sums = 0.0, np.zeros(len(columns))
-        for lo, rows in table.blocks(max(1, _BLOCK // table.shape[1])):
-            w = np.ones(len(rows)) if weights is None else weights[lo : lo + len(rows)]
-            sums += w @ (np.asarray(rows[:, columns], dtype=np.float64) - about) ** power
-            total += float(w.sum())
+        work = partial(_power_sums, columns, weights, power, about)
+        for found, weight in table.each(work, max(1, _BLOCK // table.shape[1])):
+            sums += found
+            total += weight
         return sums / total
 
     mean = average(1, 0.0)
@@ -108,6 +110,14 @@ def find_anchors(
                 f"{table.column(int(j))} is given and constant ({m:g}): it cannot act on anything; drop it."
             )
     return {int(j): (float(m - s), float(m + s)) for j, m, s in zip(columns, mean, spread)}
+
+
+def _power_sums(
+    columns: np.ndarray, weights: np.ndarray | None, power: int, about: Any, lo: int, rows: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Σ w (x − about)^power of some columns in a block of rows, and Σ w."""
+    w = np.ones(len(rows)) if weights is None else weights[lo : lo + len(rows)]
+    return w @ (np.asarray(rows[:, columns], dtype=np.float64) - about) ** power, float(w.sum())
 
 
 def given_patterns(samples: Samples, most: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -123,17 +133,23 @@ def given_patterns(samples: Samples, most: int | None = None) -> tuple[np.ndarra
     seen: dict[bytes, int] = {}
     rows: list[np.ndarray] = []
     weights: list[float] = []
-    for block, w in samples.blocks():
-        z = np.ascontiguousarray(block[:, given])
-        _, first, which = np.unique(z, axis=0, return_index=True, return_inverse=True)
-        total = np.bincount(which.ravel(), w, minlength=len(first))
-        for r, each in zip(first, total):
-            k = seen.setdefault(z[r].tobytes(), len(rows))
+    for codes, total in each(partial(_patterns, given, most), samples.blocks()):
+        for row, weight in zip(codes, total):
+            k = seen.setdefault(row[given].tobytes(), len(rows))
             if k == len(rows):
-                rows.append(block[r])
+                rows.append(row)
                 weights.append(0.0)
-            weights[k] += float(each)
+            weights[k] += float(weight)
         if most is not None and len(rows) > most:
             break
     w = np.array(weights)
     return np.array(rows)[w > 0], w[w > 0]
+
+
+def _patterns(given: np.ndarray, most: int | None, block: tuple) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of a block that differ in their given columns, one more than ``most`` at most, and their weights."""
+    codes, w = block
+    _, first, which = np.unique(codes[:, given], axis=0, return_index=True, return_inverse=True)
+    total = np.bincount(which.ravel(), w, minlength=len(first))
+    kept = slice(None if most is None else most + 1)
+    return codes[first[kept]], total[kept]

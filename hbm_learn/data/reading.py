@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
+from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.coding import BOOLEAN, FLOAT, INTEGER, Column, code_objects, code_series, number_kind
-from hbm_learn.data.tables import as_array, as_frame, is_blocks
+from hbm_learn.data.tables import as_array, as_frame, is_blocks, is_lazy
 
 # (names, number of columns) → for each column whether it holds labels, None where its type says so.
 Labelled = Callable[[list[str] | None, int], Sequence[bool | None]]
@@ -37,6 +38,8 @@ class Table:
         Row numbers from 0 to the end between which one read costs as much as its parts.
     first_row : int
         What to call row 0 in messages.
+    chunks : Chunks or None
+        (rows, number of the first one) where rows stay with the workers of dask: nothing reads them here then.
     """
 
     shape: tuple[int, int]
@@ -46,9 +49,18 @@ class Table:
     labels: dict[int, list] = field(default_factory=dict)
     edges: list[int] | None = None
     first_row: int = 0
+    chunks: Chunks | None = None
+
+    def each(self, work: Callable[[int, np.ndarray], Any], max_rows: int) -> Iterable[Any]:
+        """work(first row, rows) of consecutive blocks of at most ``max_rows``, or of chunks as they are."""
+        if self.chunks is not None:
+            return self.chunks.each(lambda block: work(block[1], block[0]))
+        return (work(lo, rows) for lo, rows in self.blocks(max_rows))
 
     def blocks(self, max_rows: int) -> Iterator[tuple[int, np.ndarray]]:
         """(first row, rows) of consecutive blocks of at most ``max_rows``."""
+        if self.chunks is not None:
+            yield from self.chunks  # says that it cannot
         edges = [*range(0, self.shape[0], max_rows), self.shape[0]] if self.edges is None else self.edges
         for lo, hi in pairwise(edges):
             rows = self.read(lo, hi)
@@ -85,8 +97,8 @@ def read_table(X: Any, first_row: int = 0, labelled: Labelled | None = None) -> 
     labelled = labelled or (lambda names, n: [None] * n)
     if is_blocks(X):
         return _stacked([read_table(block, 0, labelled) for block in X], first_row)
-    if hasattr(X, "to_dask_array") or hasattr(X, "__dask_graph__"):
-        return _dask_table(X, first_row)
+    if is_lazy(X):
+        return _dask_table(X, first_row, labelled)
     frame = as_frame(X)
     if frame is not None:
         return _frame_table(frame, first_row, labelled)
@@ -98,14 +110,16 @@ def read_table(X: Any, first_row: int = 0, labelled: Labelled | None = None) -> 
     kind = number_kind(X.dtype)
     if kind is None:
         raise ValueError(f"X has the type {X.dtype}: give numbers, booleans or text, or turn it into them.")
-    return Table(X.shape, (kind,) * X.shape[1], None, lambda lo, hi: _dense(X[lo:hi]), first_row=first_row)
+    return Table(X.shape, (kind,) * X.shape[1], None, lambda lo, hi: dense(X[lo:hi]), first_row=first_row)
 
 
-def _dense(rows: Any) -> np.ndarray:
+def dense(rows: Any) -> np.ndarray:
+    """Rows of any make as an array."""
     return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
 
 
-def _string_names(columns: Any) -> list[str] | None:
+def string_names(columns: Any) -> list[str] | None:
+    """The names of columns, if all are strings."""
     names = list(columns)
     return names if names and all(isinstance(name, str) for name in names) else None
 
@@ -128,7 +142,7 @@ def _check_shape(shape: tuple[int, ...]) -> None:
 
 def _frame_table(frame: Any, first_row: int, labelled: Labelled) -> Table:
     _check_shape(frame.shape)
-    names, n = _string_names(frame.columns), frame.shape[1]
+    names, n = string_names(frame.columns), frame.shape[1]
     dtypes = list(frame.schema.values())
     flags = labelled(names, n)
     if dtypes[0].is_numeric() and not dtypes[0].is_decimal() and all(dtype == dtypes[0] for dtype in dtypes):
@@ -158,10 +172,11 @@ def _column_table(columns: list[Column], names: list[str] | None, first_row: int
 # ---------------------------------------------------------------------- blocks
 
 
-def _dask_table(X: Any, first_row: int) -> Table:
-    names = _string_names(getattr(X, "columns", []))
-    if hasattr(X, "to_dask_array"):
-        X = X.to_dask_array(lengths=True)
+def _dask_table(X: Any, first_row: int, labelled: Labelled) -> Table:
+    from hbm_learn.data import remote
+
+    if hasattr(X, "columns"):
+        return remote.frame_table(X, first_row, labelled)
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D dask array instead: give rows of samples.")
     if np.isnan(X.shape).any():
@@ -170,9 +185,11 @@ def _dask_table(X: Any, first_row: int) -> Table:
     kind = number_kind(X.dtype)
     if kind is None:
         raise ValueError(f"the dask array has dtype {X.dtype}: give booleans, integers or floats.")
-    edges = [0, *np.cumsum(X.chunks[0]).tolist()]
     shape = (int(X.shape[0]), int(X.shape[1]))
-    return Table(shape, (kind,) * shape[1], names, lambda lo, hi: _dense(X[lo:hi].compute()), {}, edges, first_row)
+    if shape[0] * shape[1] > remote.MAX_READ_HERE:
+        return remote.array_table(X, kind, first_row)
+    edges = [0, *np.cumsum(X.chunks[0]).tolist()]
+    return Table(shape, (kind,) * shape[1], None, lambda lo, hi: dense(X[lo:hi].compute()), {}, edges, first_row)
 
 
 def _stacked(tables: list[Table], first_row: int) -> Table:
@@ -188,24 +205,31 @@ def _stacked(tables: list[Table], first_row: int) -> Table:
                 f"block {number} of X has {'labels' if other in table.labels else 'numbers'} in {first.column(other)}, "
                 "unlike block 0: give every block the same types."
             )
-    labels = {j: _union([table.labels[j] for table in tables]) for j in first.labels}
-    kinds = tuple(_common_kind([table.kinds[j] for table in tables]) for j in range(first.shape[1]))
-    places = [
-        {j: np.array([labels[j].index(label) for label in table.labels[j]] or [0]) for j in labels} for table in tables
-    ]
+    labels = {j: union([table.labels[j] for table in tables]) for j in first.labels}
+    kinds = tuple(common_kind([table.kinds[j] for table in tables]) for j in range(first.shape[1]))
+    place = [places(table.labels, labels) for table in tables]
 
     def read(lo: int, hi: int) -> np.ndarray:
         b = edges.index(lo)
-        rows = tables[b].read(0, hi - lo)
-        for j, place in places[b].items():
-            there = ~np.isnan(rows[:, j])
-            rows[there, j] = place[rows[there, j].astype(np.intp)]
-        return rows
+        return placed(tables[b].read(0, hi - lo), place[b])
 
     return Table((edges[-1], first.shape[1]), kinds, first.names, read, labels, edges, first_row)
 
 
-def _union(lists: list[list]) -> list:
+def places(mine: dict[int, list], labels: dict[int, list]) -> dict[int, np.ndarray]:
+    """For each column with labels, where those of a part of the rows stand among those of all."""
+    return {j: np.array([labels[j].index(label) for label in mine[j]] or [0]) for j in labels}
+
+
+def placed(rows: np.ndarray, place: dict[int, np.ndarray]) -> np.ndarray:
+    """Rows of a part, with positions of labels among all of them."""
+    for j, mine in place.items():
+        there = ~np.isnan(rows[:, j])
+        rows[there, j] = mine[rows[there, j].astype(np.intp)]
+    return rows
+
+
+def union(lists: Sequence[list]) -> list:
     """All labels once; sorted if every list is, else in the order seen."""
     out = list(dict.fromkeys(label for labels in lists for label in labels))
     order = [sorted(labels, key=_text_last) == labels for labels in lists]
@@ -216,7 +240,8 @@ def _text_last(label: Any) -> tuple[bool, Any]:
     return isinstance(label, str), label
 
 
-def _common_kind(kinds: list[str]) -> str:
+def common_kind(kinds: Sequence[str]) -> str:
+    """The kind of a column whose parts have these."""
     if FLOAT in kinds:
         return FLOAT
     return kinds[0] if len(set(kinds)) == 1 else INTEGER

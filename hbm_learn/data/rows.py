@@ -1,23 +1,27 @@
 """Rows: samples as weighted blocks for objectives that are averages over rows.
 
 Equal rows are counted once, with their weights added, where that halves the work; blocks are read anew at each pass, so
-that data larger than memory takes the same path.
+that data larger than memory takes the same path. Those of a dask table are Chunks, cut by the workers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
 
+from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.sums import value_counts
 from hbm_learn.space import MISSING, Space
 
 # Rows whose entries number more than this are never held twice.
 _MAX_GROUPED = 2**27
+
+# Entries of a block, at least, of every so many rows of a dask table: small tasks cost more than they do.
+_LEAST_ENTRIES = 2**18
 
 # codes (R, n), weights w / Σ w (R,)
 Block = tuple[np.ndarray, np.ndarray]
@@ -44,22 +48,43 @@ class Rows:
         self._grouped = _group(samples) if samples.space.has_codes else None
         self.n_rows = samples.n_samples if self._grouped is None else len(self._grouped[0])
 
-    def blocks(self, stride: int = 1, offset: int = 0, among: np.ndarray | None = None) -> Iterator[Block]:
+    def blocks(
+        self, stride: int = 1, offset: int = 0, among: np.ndarray | Chunks | None = None
+    ) -> Iterable[Block] | Chunks:
         """Every row, or every ``stride``-th one from an offset; the weights sum to about 1 in either case.
 
         Parameters
         ----------
         stride, offset : int
-        among : (n_rows,) bool array or None
-            Only of these rows: the weights sum to about their share.
+        among : (n_rows,) bool array, Chunks or None
+            Only of these rows: the weights sum to about their share. Chunks where the rows are.
         """
-        kept, first = slice(offset % stride, None, stride), 0
+        if self._numbered is None:
+            return self._here(stride, offset, among)
+        chunks = self._numbered if among is None else self._numbered.beside_chunks(among)  # type: ignore[arg-type]
+        some, sizes, starts = chunks.then(partial(_some, stride, offset, self.n_samples)), chunks.sizes, chunks.starts
+        if stride == 1:
+            return some
+        sizes = tuple(len(range((offset - lo) % stride, size, stride)) for lo, size in zip(starts, sizes))
+        return some.merged(sizes, _LEAST_ENTRIES // self.n_features)
+
+    @cached_property
+    def _numbered(self) -> Chunks | None:
+        """(codes, weights, number of the first row) of the chunks of a dask table.
+
+        Rows are counted from the first of the table, so that which are taken does not depend on the chunks.
+        """
+        whole = self._samples.blocks()
+        return whole.beside(whole.starts).kept() if isinstance(whole, Chunks) else None
+
+    def _here(self, stride: int, offset: int, among: np.ndarray | Chunks | None) -> Iterator[Block]:
+        first = 0
         for codes, w in self._whole():
-            if among is not None:
-                mine, first = among[first : first + len(codes)], first + len(codes)
-                codes, w = codes[mine], w[mine]
-            if offset % stride < len(codes):
-                yield codes[kept], w[kept] * (stride / self.n_samples)
+            mine = [] if among is None else [among[first : first + len(codes)]]  # type: ignore[index]
+            first += len(codes)
+            kept = _some(stride, offset, self.n_samples, (codes, w, 0, *mine))
+            if len(kept[0]):
+                yield kept
 
     def _whole(self) -> Iterator[Block]:
         if self._grouped is not None:
@@ -89,9 +114,23 @@ class Rows:
             yield p, table
 
 
+def _some(stride: int, offset: int, n_samples: float, block: tuple) -> Block:
+    """Every ``stride``-th row of a block that begins at row lo of those that are counted; weights sum to about 1."""
+    codes, w, lo, *among = block
+    w = np.ones(len(codes)) if w is None else w
+    for mine in among:
+        codes, w = codes[mine], w[mine]
+    if stride > 1:
+        kept = slice((offset - lo) % stride, None, stride)
+        codes, w = codes[kept], w[kept]
+    return codes, w * (stride / n_samples)
+
+
 def _group(samples: Samples) -> Block | None:
     """Distinct rows with their weights added, in an order that has nothing to do with their values; None if most rows
-    occur once, or a row does not fit a 63-bit key."""
+    occur once, or a row does not fit a 63-bit key, or they are not here."""
+    if samples.stays:
+        return None
     sizes = [int(q) + samples.allow_nan for q in samples.space.sizes]
     n_states = prod(sizes)
     if n_states >= 2**63 or samples.n_samples * len(sizes) > _MAX_GROUPED or n_states > 4 * samples.n_samples**2:

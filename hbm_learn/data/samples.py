@@ -1,26 +1,35 @@
 """Samples: what the user's X became. Any table ──► a space, and checked blocks of codes or values, with weights.
 
-Arrays, data frames, sparse matrices, memory maps and dask arrays take the same path: rows are read a block at a time,
-checked once, and afterwards served as codes (finite alphabets) or values ("real", Interval).
+Arrays, data frames, sparse matrices and memory maps take the same path: rows are read a block at a time, checked once,
+and afterwards served as codes (finite alphabets) or values ("real", Interval). The rows of a dask table stay with the
+workers, as codes that are made there once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from hbm_learn._validation import seed_sequence
+from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.coding import INTEGER
 from hbm_learn.data.given import find_anchors, given_mask, refuse_both
 from hbm_learn.data.reading import Table, read_table
+from hbm_learn.data.reduce import reduce
+from hbm_learn.data.scan import ColumnEncoder, Encoder
 from hbm_learn.data.sums import value_counts
 from hbm_learn.data.tables import check_weights
 from hbm_learn.data.values import MAX_AUTO_VALUES, Found, find_values, given_alphabets, labelled
 from hbm_learn.space import MISSING, Alphabet, Space
 
 _BLOCK = 2**22
+# Where rows of a dask table are needed here, at most so many are brought: the larger of a number and one in so many.
+FEWEST, SHARE = 4096, 200
 
 
 class Samples:
@@ -67,8 +76,8 @@ class Samples:
         Parameters
         ----------
         X : (M, n) table
-            Array, data frame (pandas, polars), scipy sparse matrix (what is not stored is 0), memory map or dask array,
-            or a list of such blocks of rows. NaN, None, NA and null are missing.
+            Array, data frame (pandas, polars), scipy sparse matrix (what is not stored is 0), memory map, dask array
+            or data frame, or a list of such blocks of rows. NaN, None, NA and null are missing.
         alphabet : "auto", values, Nominal, Interval, "real", Alphabet, sequence or dict
             "auto": for each column the values seen, at most 16; "real" if every column has more. Booleans are {0, 1}.
             Or one for all columns, a sequence with one for each, or {index or name: one} with "auto" for the others.
@@ -144,11 +153,9 @@ class Samples:
     @cached_property
     def _gaps(self) -> tuple[np.ndarray, int]:
         """(n,) missing cells of each column, and the number of rows that have some."""
-        cells, rows, finite = np.zeros(self.n_features, dtype=np.int64), 0, self.space.sizes > 0
-        for block, _ in self.blocks() if self.allow_nan else ():
-            gaps = block == MISSING if self.space.is_finite else ((block == MISSING) & finite) | (block != block)
-            if gaps.any():
-                cells, rows = cells + gaps.sum(axis=0), rows + int(gaps.any(axis=1).sum())
+        if not self.allow_nan:
+            return np.zeros(self.n_features, dtype=np.int64), 0
+        cells, rows = reduce(partial(_gaps, self.space.sizes > 0), self.blocks(), whole=True)
         return cells, rows
 
     @property
@@ -187,16 +194,91 @@ class Samples:
 
     # ------------------------------------------------------------------ blocks
 
-    def blocks(self, max_rows: int | None = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    def blocks(self, max_rows: int | None = None) -> Iterable[tuple[np.ndarray, np.ndarray | None]] | Chunks:
         """(block, weights) over consecutive rows.
 
         Blocks are C-contiguous, at most ``max_rows`` (by default about 4 million entries) by n: uint8 codes, positions
         in the ``values`` of each alphabet with 255 for what is missing. Where a variable is continuous blocks are
-        float64, with its values, NaN for what is missing, and the codes of the others.
+        float64, with its values, NaN for what is missing, and the codes of the others. Of a dask table they are Chunks,
+        for ``reduce``, that nothing can go through here.
         """
         max_rows = max_rows or max(64, _BLOCK // self.n_features // 64 * 64)
+        return self._here(max_rows) if self._chunks is None else replace(self._chunks, max_rows=max_rows)
+
+    def _here(self, max_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         for lo, block in self._encoded(max_rows):
             yield block, None if self.weights is None else self.weights[lo : lo + len(block)]
+
+    @property
+    def stays(self) -> bool:
+        """Whether these are the rows of a dask table, which stay with its workers."""
+        return self._table.chunks is not None
+
+    @cached_property
+    def _chunks(self) -> Chunks | None:
+        """(codes, weights) of each chunk of a dask table."""
+        if self._table.chunks is None:
+            return None
+        chunks = self._found.codes
+        if not isinstance(chunks, Chunks):
+            chunks = self._table.chunks.then(partial(_encode, self._found.encoder, self.space))
+        edges = [*chunks.starts, self.n_samples]
+        weights = [None if self.weights is None else self.weights[lo:hi] for lo, hi in pairwise(edges)]
+        chunks = chunks.beside(weights)
+        # Values of continuous variables are as large as the table: they are read anew.
+        return chunks.kept(self.n_samples * self.n_features) if self.space.has_codes else chunks
+
+    def on_rows(self, work: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """work(codes): a number for each row; a dask array of them, where the rows are, of a dask table.
+
+        Parameters
+        ----------
+        work : callable
+            (rows, n) codes → (rows,) float64.
+        """
+        if self._chunks is None:
+            return work(np.concatenate([block for block, _ in self._here(self.n_samples)]))
+        return self._chunks.then(lambda block: work(block[0])).as_array()
+
+    @property
+    def most_here(self) -> int:
+        """How many rows of a dask table may be brought here."""
+        return max(FEWEST, self.n_samples // SHARE)
+
+    def some(self, most: int, random_state: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Codes and weights of all rows; of a dask table at most so many, drawn at random, in their order.
+
+        Parameters
+        ----------
+        most : int
+            Rows that may be brought here; never more than ``most_here``.
+        random_state : int, SeedSequence, Generator, RandomState or None
+        """
+        if not self.stays:
+            return np.concatenate([block for block, _ in self.blocks()]), self.weights
+        most = min(most, self.n_samples, self.most_here)
+        rng = np.random.default_rng(seed_sequence(random_state))
+        return self._rows(np.sort(rng.choice(self.n_samples, most, replace=False)))
+
+    def first(self, most: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Codes and weights of the first rows, at most so many."""
+        if self.stays:
+            return self._rows(np.arange(min(most, self.n_samples)))
+        blocks, n = [], 0
+        for block, _ in self.blocks():
+            blocks.append(block)
+            n += len(block)
+            if n >= most:
+                break
+        return np.concatenate(blocks)[:most], None if self.weights is None else self.weights[:most]
+
+    def _rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Codes and weights of some rows of a dask table, whose numbers ascend."""
+        assert self._chunks is not None
+        edges = [*self._chunks.starts, self.n_samples]
+        wanted = [rows[slice(*np.searchsorted(rows, (lo, hi)))] - lo for lo, hi in pairwise(edges)]
+        found = self._chunks.beside(wanted).each(lambda block: block[0][block[-1]])
+        return np.concatenate(found), None if self.weights is None else self.weights[rows]
 
     def values_blocks(
         self, dtype: Any = np.float64, max_rows: int | None = None
@@ -236,24 +318,37 @@ class Samples:
         return letters
 
     def _encoded(self, max_rows: int) -> Iterator[tuple[int, np.ndarray]]:
-        codes, encoder = self._found.codes, self._found.encoder
-        if codes is not None:
+        codes = self._found.codes
+        if isinstance(codes, np.ndarray):
             for lo in range(0, self.n_samples, max_rows):
                 yield lo, codes[lo : lo + max_rows]
             return
-        finite = np.flatnonzero([a.is_finite for a in self.space.alphabets])
         for lo, rows in self._table.blocks(max_rows):
-            if encoder is not None and self.space.has_codes:
-                yield lo, encoder(rows)
-                continue
-            out = np.array(rows, dtype=np.float64, order="C") if encoder else np.ascontiguousarray(rows, np.float64)
-            if encoder is not None:
-                out[:, finite] = encoder(rows[:, finite])
-            yield lo, out
+            yield lo, _encode(self._found.encoder, self.space, (rows,))[0]
 
     def __repr__(self) -> str:
         what = self.space.alphabet or self.space
         return f"Samples(n_samples={self.n_samples}, n_features={self.n_features}, {what!r})"
+
+
+def _encode(encoder: Encoder | ColumnEncoder | None, space: Space, block: tuple) -> tuple[np.ndarray]:
+    """Codes of rows; float64 values of continuous variables."""
+    rows = block[0]
+    if encoder is None:
+        return (np.ascontiguousarray(rows, np.float64),)
+    if space.has_codes:
+        return (encoder(rows),)
+    finite = np.flatnonzero([a.is_finite for a in space.alphabets])
+    out = np.array(rows, dtype=np.float64, order="C")
+    out[:, finite] = encoder(rows[:, finite])
+    return (out,)
+
+
+def _gaps(finite: np.ndarray, block: tuple) -> tuple[np.ndarray, int]:
+    """(n,) missing cells of each column, and the number of rows that have some."""
+    codes = block[0]
+    gaps = codes == MISSING if codes.dtype == np.uint8 else ((codes == MISSING) & finite) | (codes != codes)
+    return gaps.sum(axis=0), int(gaps.any(axis=1).sum())
 
 
 def require_order(space: Space, order: int, given: Any = None) -> None:

@@ -17,6 +17,7 @@ from hbm_learn._kernels import bits
 from hbm_learn._kernels import codes as _codes
 from hbm_learn._kernels.symmetric import mapped, multisets, packed_size, rank
 from hbm_learn._threads import in_threads
+from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.integer_coding import Coding, Planes
 from hbm_learn.data.power_sums import PowerSums
 from hbm_learn.data.reduce import reduce
@@ -49,7 +50,7 @@ def block_sums(block: np.ndarray, weights: np.ndarray | None, coding: Coding, or
     return PowerSums(tuple(sums), total, False, shift, coding.scale, coding.largest)
 
 
-def value_counts(blocks: Iterable[tuple[np.ndarray, np.ndarray | None]], space: Space) -> np.ndarray:
+def value_counts(blocks: Iterable[tuple[np.ndarray, np.ndarray | None]] | Chunks, space: Space) -> np.ndarray:
     """(Σ q_i,) Σ w of each value of each site in blocks of codes, cut by ``space.value_ptr``; int64 without weights.
 
     Missing entries are left out. Of a line each anchor has a half: so it has the mean and variance of its values.

@@ -19,9 +19,23 @@ def is_blocks(X: Any) -> bool:
     return isinstance(X, (list, tuple)) and bool(X) and all(len(getattr(block, "shape", ())) == 2 for block in X)
 
 
+def is_lazy(X: Any) -> bool:
+    """Whether X is a dask array or data frame."""
+    return hasattr(X, "__dask_graph__")
+
+
+def with_names(X: Any) -> Any:
+    """X, or of a dask data frame, in which scikit-learn sees no names, an empty one with its columns."""
+    if is_lazy(X) and hasattr(X, "columns"):
+        import pandas as pd
+
+        return pd.DataFrame(columns=X.columns)
+    return X
+
+
 def as_frame(X: Any) -> Any:
     """The narwhals DataFrame of a pandas or polars one (or another that is in memory); None for anything else."""
-    if not hasattr(X, "columns") or hasattr(X, "__dask_graph__"):
+    if not hasattr(X, "columns") or is_lazy(X):
         return None
     names = list(X.columns)
     if len(set(names)) < len(names):
@@ -164,7 +178,7 @@ def _missing(x: np.ndarray) -> np.ndarray:
 
 def _incomplete(X: Any) -> np.ndarray | None:
     """(M,) whether something is missing in a row; None where nobody looks."""
-    if is_blocks(X) or hasattr(X, "__dask_graph__"):
+    if is_blocks(X) or is_lazy(X):
         return None
     frame = as_frame(X)
     if frame is not None:

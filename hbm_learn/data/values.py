@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.coding import BOOLEAN, FLOAT, as_labels, column_index
 from hbm_learn.data.reading import Table
 from hbm_learn.data.scan import ColumnEncoder, Encoder, Scan, refuse
 from hbm_learn.space import MAX_VALUES, Alphabet, Nominal
 from hbm_learn.space.alphabet import LARGEST
 from hbm_learn.space.alphabets import each_alphabet
+
+if TYPE_CHECKING:
+    from hbm_learn.data.remote import RemoteScan
 
 # More distinct numbers than this are not taken for a finite alphabet unless one is given.
 MAX_AUTO_VALUES = 16
@@ -43,7 +48,7 @@ class Found:
 
     alphabets: list[Alphabet]
     encoder: Encoder | ColumnEncoder | None
-    codes: np.ndarray | None
+    codes: np.ndarray | Chunks | None
 
 
 def given_alphabets(
@@ -123,7 +128,7 @@ def find_values(
         return Found(alphabets, None, None)  # type: ignore[arg-type]
     letters = [None if alphabets[j] is None else _letters(alphabets[j], table, j) for j in listed]
     limits = [MAX_VALUES if nominal[j] else MAX_AUTO_VALUES for j in listed]
-    scan = Scan(table, listed, letters, limits, allow_nan, alphabets)
+    scan = _scan(table, listed, letters, limits, allow_nan, alphabets)
     free = [k for k, j in enumerate(listed) if alphabets[j] is None]
     real = Alphabet("real")
     lines = [int(listed[k]) for k in free if given[listed[k]] and scan.letters[k] is None and not nominal[listed[k]]]
@@ -154,6 +159,14 @@ def find_values(
     return Found(alphabets, scan.encoder, scan.codes)  # type: ignore[arg-type]
 
 
+def _scan(table: Table, *options: Any) -> Scan | RemoteScan:
+    if table.chunks is None:
+        return Scan(table, *options)
+    from hbm_learn.data.remote import RemoteScan
+
+    return RemoteScan(table, *options)
+
+
 def _whole(values: tuple) -> tuple:
     """Whole numbers that are floats only since NaN stands among them, as integers again."""
     whole = all(isinstance(x, float) and x == np.rint(x) and abs(x) < 2.0**53 for x in values)
@@ -178,7 +191,7 @@ def _letters(alphabet: Alphabet, table: Table, j: int) -> list:
     return [np.nan if isinstance(value, str) else float(value) for value in values]
 
 
-def _is_real(scan: Scan, free: list[int], nominal: list[bool], table: Table) -> bool:
+def _is_real(scan: Scan | RemoteScan, free: list[int], nominal: list[bool], table: Table) -> bool:
     """Whether every column is of numbers, and those too many to be listed: more than 16, or one for most distinct rows.
 
     The second matters for tables of up to 32 distinct rows only, where 16 values are no sign of a short list. Repeated
@@ -193,33 +206,53 @@ def _is_real(scan: Scan, free: list[int], nominal: list[bool], table: Table) -> 
 def _fewer_rows(table: Table, limit: int, at_least: int) -> bool:
     """Whether a table, known to have ``at_least`` so many different rows, has fewer than ``limit``."""
     seen: set[bytes] = set()
-    for _, block in table.blocks(64):
-        if max(at_least, len(seen)) >= limit:
+    if at_least >= limit:
+        return False
+    for found in table.each(partial(_some_rows, limit), 64):
+        seen |= found
+        if len(seen) >= limit:
             return False
-        seen.update(row.tobytes() for row in block)
-    return len(seen) < limit
+    return True
+
+
+def _some_rows(limit: int, lo: int, rows: np.ndarray) -> set[bytes]:
+    """Different rows of a block, no more than ``limit``."""
+    seen: set[bytes] = set()
+    for row in rows:
+        seen.add(row.tobytes())
+        if len(seen) == limit:
+            break
+    return seen
 
 
 def _check_continuous(table: Table, alphabets: Sequence[Alphabet | None], allow_nan: bool) -> None:
-    columns = np.array([j for j, a in enumerate(alphabets) if a is not None and not a.is_finite])
-    low, high = (np.array([alphabets[j].bounds[side] for j in columns]) for side in (0, 1))
-    for lo, block in table.blocks(max(1, _BLOCK // table.shape[1])):
-        rows = block if len(columns) == block.shape[1] else block[:, columns]
-        if rows.dtype.kind == "f" or np.isfinite(low).any():
-            unknown = ~((rows >= low) & (rows <= high) & np.isfinite(rows))
-            refuse(table, lo, rows, unknown, columns, allow_nan, alphabets)
-        large = np.flatnonzero((np.abs(rows) > LARGEST).any(axis=0))
-        if large.size:
+    about = replace(table, chunks=None)
+    for large in table.each(partial(_beyond, about, alphabets, allow_nan), max(1, _BLOCK // table.shape[1])):
+        if large is not None:
             raise ValueError(
-                f"{table.column(int(columns[large[0]]))} has numbers beyond {LARGEST:g}, whose products leave the "
+                f"{table.column(large)} has numbers beyond {LARGEST:g}, whose products leave the "
                 "range of floats: write it in other units."
             )
+
+
+def _beyond(
+    table: Table, alphabets: Sequence[Alphabet | None], allow_nan: bool, lo: int, block: np.ndarray
+) -> int | None:
+    """The first continuous column with numbers that are too large; ValueError for what is outside of an alphabet."""
+    columns = np.array([j for j, a in enumerate(alphabets) if a is not None and not a.is_finite])
+    low, high = (np.array([alphabets[j].bounds[side] for j in columns]) for side in (0, 1))
+    rows = block if len(columns) == block.shape[1] else block[:, columns]
+    if rows.dtype.kind == "f" or np.isfinite(low).any():
+        unknown = ~((rows >= low) & (rows <= high) & np.isfinite(rows))
+        refuse(table, lo, rows, unknown, columns, allow_nan, alphabets)
+    large = np.flatnonzero((np.abs(rows) > LARGEST).any(axis=0))
+    return int(columns[large[0]]) if large.size else None
 
 
 # ---------------------------------------------------------------------- columns that will not do
 
 
-def _refuse_columns(scan: Scan, free: list[int], nominal: list[bool]) -> None:
+def _refuse_columns(scan: Scan | RemoteScan, free: list[int], nominal: list[bool]) -> None:
     """ValueError for columns without values, with one value, or with too many; nothing otherwise."""
     table = scan.table
 

@@ -18,7 +18,9 @@ def log_partition(model: BoltzmannMachine, method: str, random_state: Any) -> fl
     return log_partition_and_error(model, method, random_state)[0]
 
 
-def log_partitions(model: BoltzmannMachine, codes: np.ndarray, method: str, random_state: Any) -> tuple[float, float]:
+def log_partitions(
+    model: BoltzmannMachine, codes: np.ndarray, method: str, random_state: Any, weights: np.ndarray | None = None
+) -> tuple[float, float]:
     """The mean of ln Z(z) over rows of codes, z their given entries, and its error; ln Z itself where none is given.
 
     Parameters
@@ -29,11 +31,14 @@ def log_partitions(model: BoltzmannMachine, codes: np.ndarray, method: str, rand
         For each distinct z.
     random_state : None, int, SeedSequence, Generator or RandomState
         Of "ais".
+    weights : (rows,) array or None
+        How often each row occurs.
     """
     if not model.space.has_given:
         return log_partition_and_error(model, method, random_state)
     distinct, which = conditioning.distinct_given(model.space, codes)
-    share, rest = np.bincount(which) / len(which), np.flatnonzero(~model.space.given)
+    share, rest = np.bincount(which, weights), np.flatnonzero(~model.space.given)
+    share = share / share.sum()
     models = (conditioning.condition(model, row, rest) for row in distinct)
     found = np.array([log_partition_and_error(each, method, random_state) for each in models])
     return float(share @ found[:, 0]), float(np.sqrt(share**2 @ found[:, 1] ** 2))

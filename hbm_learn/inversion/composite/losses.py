@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from hbm_learn._kernels import conditional
 from hbm_learn.inversion.parameters import Parameters
 
 
@@ -23,6 +24,14 @@ class Loss(NamedTuple):
     binary: Callable[..., np.ndarray]
     finite: Callable[..., None]
     centred: bool  # whether O is taken less its average over the values of a site
+
+    def __reduce__(self) -> Any:
+        # Kernels go to other processes by name: these have them compiled.
+        return _named, (self.binary.__name__, self.finite.__name__, self.centred)
+
+
+def _named(binary: str, finite: str, centred: bool) -> Loss:
+    return Loss(getattr(conditional, binary), getattr(conditional, finite), centred)
 
 
 class Outputs:

@@ -17,10 +17,12 @@ from scipy import sparse
 
 from hbm_learn import linalg
 from hbm_learn._kernels import conditional
+from hbm_learn.data.chunks import Chunks
+from hbm_learn.data.reduce import reduce
 from hbm_learn.data.rows import Block
 from hbm_learn.inversion.composite.design import independent_curvature
 from hbm_learn.inversion.composite.hessian import hessian
-from hbm_learn.inversion.composite.sums import Composite, SiteSums
+from hbm_learn.inversion.composite.sums import Composite, SiteSums, sum_of
 
 # Up to this many parameters the Hessian may be a matrix, if that costs at most as much as so many products with it.
 MAX_MATRIX = 1000
@@ -119,7 +121,7 @@ class HessianProducts:
 
     Attributes
     ----------
-    shares : list of lists of (part, second)
+    shares : list of lists of (part, second), or Chunks of them
         The rows that it takes, with weighted second derivatives: of the pairs with a column, others only as sums.
     means : (pairs,) array
         ∂²Q of the pairs of outputs, on average over rows.
@@ -141,9 +143,16 @@ class HessianProducts:
             slopes = composite.slopes(values) if composite.log else [values.losses]
             return [[kept], part[1].sum(), values.second.sum(axis=1, dtype=np.float64), *slopes]
 
-        held, total, means, *slopes = composite.over_rows(work, composite.stride, objective.n_hessians)
-        edges = [len(held) * k // _SHARES for k in range(_SHARES + 1)]
-        self.shares = [held[lo:hi] for lo, hi in pairwise(edges) if hi > lo]
+        self.shares: list[list[Any]] | Chunks
+        rows = composite.rows.blocks(composite.stride, objective.n_hessians)
+        if isinstance(rows, Chunks):  # what is held is held where they are
+            made = rows.then(lambda block: sum_of(map(work, composite.parts(block)))).kept()
+            self.shares = made.then(lambda sums: sums[0] if sums else [])
+            total, means, *slopes = reduce(lambda sums: sums[1:], made)
+        else:
+            held, total, means, *slopes = composite.over_rows(work, composite.stride, objective.n_hessians)
+            edges = [len(held) * k // _SHARES for k in range(_SHARES + 1)]
+            self.shares = [held[lo:hi] for lo, hi in pairwise(edges) if hi > lo]
         self.losses = slopes[0]
         self.scale = composite.scale(self.losses) / (1.0 if composite.log else float(total))
         self.means = means * self.scale[outputs.pair_site]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn._validation import generator
+from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.rows import Block
 from hbm_learn.inversion.composite.objective import HessianProducts, Objective, scaled
 from hbm_learn.inversion.composite.sums import Composite
@@ -94,7 +95,7 @@ class Probes:
         """Σ_rows ±w s over the rows of H, with random signs: its covariance is V (for scores that average to zero)."""
         composite, rng = self.composite, self.rng
         at, M = composite.at(self.theta), composite.rows.n_samples
-        shares = [[(part, rng.choice([-1.0, 1.0], len(part[1]))) for part, _ in share] for share in self.H.shares]
+        shares = with_signs(self.H.shares, rng)
 
         def work(task: tuple[Block, np.ndarray]) -> tuple[np.ndarray, ...]:
             part, signs = task
@@ -103,6 +104,22 @@ class Probes:
 
         found = composite.site_sums(*composite.over_shares(work, shares))
         return composite.to_params(*scaled(composite, found, composite.scale(self.H.losses)))
+
+
+def with_signs(shares: list[list[Any]] | Chunks, rng: np.random.Generator) -> list[list[Any]] | Chunks:
+    """(part, signs) for every part that is held: random ones, drawn where the parts are."""
+    if isinstance(shares, Chunks):
+        seeds = rng.integers(2**63, size=len(shares.sizes)).tolist()
+        return (
+            shares.then(lambda share: (share,))
+            .beside(seeds)
+            .then(lambda both: _signed(both[0], np.random.default_rng(both[1])))
+        )
+    return [_signed(share, rng) for share in shares]
+
+
+def _signed(share: list[Any], rng: np.random.Generator) -> list[Any]:
+    return [(part, rng.choice([-1.0, 1.0], len(part[1]))) for part, _ in share]
 
 
 def site_factors(composite: Composite, ratio: np.ndarray, n_draws: int) -> np.ndarray:

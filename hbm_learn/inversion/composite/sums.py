@@ -18,6 +18,7 @@ import numpy as np
 
 from hbm_learn._kernels import conditional
 from hbm_learn._threads import in_threads
+from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.reduce import reduce
 from hbm_learn.data.rows import Block, Rows
 from hbm_learn.data.samples import Samples
@@ -65,15 +66,18 @@ class SiteSums:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Every ``stride``-th row, and all that are ``heavy`` (n_rows,)."""
+    """Every ``stride``-th row, and all that are ``heavy`` (n_rows,): Chunks where the rows are."""
 
     stride: int = 1
-    heavy: np.ndarray | None = None
+    heavy: np.ndarray | Chunks | None = None
 
     @property
-    def strata(self) -> list[tuple[int, np.ndarray | None]]:
+    def strata(self) -> list[tuple[int, np.ndarray | Chunks | None]]:
         """Strides, and the rows among which they count."""
-        return [(self.stride, None)] if self.heavy is None else [(1, self.heavy), (self.stride, ~self.heavy)]
+        if self.heavy is None:
+            return [(self.stride, None)]
+        light = self.heavy.then(np.logical_not) if isinstance(self.heavy, Chunks) else ~self.heavy
+        return [(1, self.heavy), (self.stride, light)]
 
 
 class Composite:
@@ -114,6 +118,11 @@ class Composite:
         self.dtype = np.dtype(dtype or (np.float64 if flops < _SMALL else np.float32))
         self._letters = parameters.space.padded.astype(self.dtype)
         self.stride = self.first_stride(self.n_params)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What workers need for a pass: they have the rows, and the rest is made here.
+        needed = ("parameters", "loss", "log", "n_jobs", "map", "losses", "outputs", "n_features", "n_params", "dtype")
+        return {name: vars(self)[name] for name in (*needed, "_letters", "stride")}
 
     def restricted(self, columns: Interactions) -> Composite:
         """The same objective on the same rows with some of the couplings only."""
@@ -211,23 +220,25 @@ class Composite:
         work: Callable[[Block], Sequence[Any]],
         stride: int = 1,
         offset: int = 0,
-        among: np.ndarray | None = None,
+        among: np.ndarray | Chunks | None = None,
     ) -> list[Any]:
         """Σ work(part) over the parts of all rows, or of every ``stride``-th one; of those ``among``, if given."""
         cost = self.map.n_fields * self.map.n_monomials // (4 * self.n_features)
         blocks = self.rows.blocks(stride, offset, among)
-        return reduce(lambda block: _sum_of(map(work, self.parts(block))), blocks, self.n_jobs, max(1, cost))
+        return reduce(lambda block: sum_of(map(work, self.parts(block))), blocks, self.n_jobs, max(1, cost))
 
     def over_sample(self, work: Callable[[Block, int], Sequence[Any]], sample: Sample) -> list[Any]:
         """Σ work(part, stride) over the rows that are all taken, with stride 1, and every so many of the others."""
         found = []
         for stride, among in sample.strata:
             found.append(self.over_rows(lambda part, k=stride: work(part, k), stride, among=among))  # type: ignore[misc]
-        return _sum_of(found)
+        return sum_of(found)
 
-    def over_shares(self, work: Callable[[Any], Sequence[Any]], shares: list[list[Any]]) -> list[Any]:
+    def over_shares(self, work: Callable[[Any], Sequence[Any]], shares: list[list[Any]] | Chunks) -> list[Any]:
         """Σ work(part) over parts that are held, share by share."""
-        return _sum_of(in_threads(lambda share: _sum_of(map(work, share)), shares, self.n_jobs))
+        if isinstance(shares, Chunks):
+            return reduce(lambda share: sum_of(map(work, share)), shares)
+        return sum_of(in_threads(lambda share: sum_of(map(work, share)), shares, self.n_jobs))
 
     def monomials(self, part: Block) -> tuple[np.ndarray, np.ndarray]:
         """Codes (n, R) and Φ (K, R) of a part."""
@@ -279,7 +290,7 @@ class Composite:
         return self.over_rows(work, self.stride)[0]
 
 
-def _sum_of(found: Iterable[Sequence[Any]]) -> list[Any]:
+def sum_of(found: Iterable[Sequence[Any]]) -> list[Any]:
     """Entry by entry: arrays in float64 and in place, lists one after another."""
     total: list[Any] = []
     for each in found:

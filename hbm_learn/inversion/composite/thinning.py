@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from hbm_learn.data.chunks import Chunks
+from hbm_learn.data.reduce import each, reduce
 from hbm_learn.data.rows import Block
 from hbm_learn.inversion.composite.hessian import diagonal
-from hbm_learn.inversion.composite.sums import Composite, Sample
+from hbm_learn.inversion.composite.sums import Composite, Sample, sum_of
 
 
 def heavy_and_some(composite: Composite, theta: np.ndarray, most: int) -> tuple[Sample, float]:
@@ -30,17 +32,21 @@ def heavy_and_some(composite: Composite, theta: np.ndarray, most: int) -> tuple[
     n_rows = composite.rows.n_rows
     if n_rows <= most:
         return Sample(), 1.0
-    q, weight = heaviness(composite, theta)
+    q = heaviness(composite, theta)
     n_heavy = most // 2
-    heavy = np.zeros(n_rows, dtype=bool)
-    heavy[np.argpartition(-q, n_heavy)[:n_heavy]] = True
     stride = -(-(n_rows - n_heavy) // max(most - n_heavy, 1))
-    share = float(weight[heavy].sum() / weight.sum())
-    return Sample(stride, heavy), share + (1.0 - share) * stride
+    if isinstance(q, Chunks):
+        heavy, share = _largest_there(q, n_heavy)
+        return Sample(stride, heavy), share + (1.0 - share) * stride
+    values, weight = q
+    mine = np.zeros(n_rows, dtype=bool)
+    mine[np.argpartition(-values, n_heavy)[:n_heavy]] = True
+    share = float(weight[mine].sum() / weight.sum())
+    return Sample(stride, mine), share + (1.0 - share) * stride
 
 
-def heaviness(composite: Composite, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n_rows,) q, and the weights of the rows: two passes."""
+def heaviness(composite: Composite, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray] | Chunks:
+    """(n_rows,) q, and the weights of the rows: two passes. Chunks of both where the rows are."""
     at, N = composite.at(theta), composite.outputs.n_columns
     scale = composite.scale(composite.sums(theta).losses) if composite.log else np.ones(composite.n_features)
     inverse = composite.map.weights(1.0 / diagonal(composite, theta), composite.dtype)
@@ -52,5 +58,48 @@ def heaviness(composite: Composite, theta: np.ndarray) -> tuple[np.ndarray, np.n
         q = np.sum(square * values.first[:N].astype(np.float64) ** 2 * spread, axis=0)
         return [[part[1] * q], [part[1]]]
 
+    def of_block(block: Block) -> tuple[np.ndarray, ...]:
+        return tuple(np.concatenate(each) for each in sum_of(map(work, composite.parts(block))))
+
+    rows = composite.rows.blocks()
+    if isinstance(rows, Chunks):
+        return rows.then(of_block).kept(16 * composite.rows.n_rows)
     q, weight = composite.over_rows(work)
     return np.concatenate(q), np.concatenate(weight)
+
+
+def _largest_there(q: Chunks, n_heavy: int) -> tuple[Chunks, float]:
+    """Chunks of which rows have the largest q, so many in all, and their share of the weight.
+
+    Of rows that are equal to the smallest of these the first ones are taken.
+    """
+    least, n_larger = reduce(lambda block: [_Largest(block[0], n_heavy)], q, last=lambda sums: sums[0].least())
+    ties = np.array(list(each(lambda block: int(np.sum(block[0] == least)), q)))
+    left = n_heavy - n_larger
+    taken = np.clip(left - np.cumsum(ties) + ties, 0, ties).tolist()
+
+    def which(block: tuple) -> np.ndarray:
+        values, _, n = block
+        heavy = values > least
+        heavy[np.flatnonzero(values == least)[:n]] = True
+        return heavy
+
+    heavy = q.beside(taken).then(which).kept(q.n_rows)
+    mine, whole = reduce(lambda block: [block[1][block[2]].sum(), block[1].sum()], q.beside_chunks(heavy))
+    return heavy, float(mine / whole)
+
+
+class _Largest:
+    """So many of the largest of some numbers."""
+
+    def __init__(self, values: np.ndarray, most: int):
+        self.most = most
+        self.values = values if len(values) <= most else np.partition(values, len(values) - most)[-most:]
+
+    def __add__(self, other: _Largest) -> _Largest:
+        return _Largest(np.concatenate([self.values, other.values]), self.most)
+
+    def least(self) -> tuple[float, int]:
+        """The smallest of them, and how many are larger."""
+        least = float(self.values.min())
+        return least, int(np.sum(self.values > least))

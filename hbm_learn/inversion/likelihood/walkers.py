@@ -114,9 +114,9 @@ def data_rows(samples: Samples, random_state: Any = None) -> np.ndarray | None:
     random_state : None, int, SeedSequence, Generator or RandomState
         Draws the rows, where there are weights or more than ``MAX_ROWS`` of them.
     """
-    codes = np.concatenate([block for block, _ in samples.blocks()])
+    codes, weights = samples.some(MAX_ROWS, random_state)
     complete = np.flatnonzero(~(codes == MISSING).any(axis=1))
-    w = None if samples.weights is None else samples.weights[complete]
+    w = None if weights is None else weights[complete]
     if not len(complete) or (w is not None and not w.any()):
         return None
     if w is None and len(complete) <= MAX_ROWS:

@@ -3,9 +3,15 @@
     x_missing ~ P_θ(x_missing | x_observed),  m copies of each row with gaps, sharing its weight;   θ ← fit of them all
 
 The information that is there is a share f of that of complete rows (``shares``), so that a step of EM goes the share f
-of the way: it is lengthened by as much. Errors are those of complete rows over f, and of the finite number of copies,
+of the way: it is lengthened by as much. Errors are those of complete rows over f, and of the finite number of copies
+what a lengthened step has,
 
     Var θ̂ = (1 + (1 − f)/(m f)) / f · (that of complete rows)
+
+The last step is not lengthened: it ends where the filled rows have their maximum. Of the noise of the step before it
+keeps (1 − f)², so that this one must have as many copies: few would leave more than is told here. A row draws the fit
+of conditionals towards itself by its leverage P/NM (P parameters in N of them), which their errors allow for; that of
+rows with gaps is P/NMf, and 1/(1 − h)² more of it is told here.
 """
 
 from __future__ import annotations
@@ -30,9 +36,11 @@ from hbm_learn.inversion.shrinkage.learn import Information
 if TYPE_CHECKING:
     from hbm_learn.inversion import Refinement
 
-# Copies of each row with gaps; fewer where they would be too many entries, and on the way.
-COPIES, FEWEST = 20, 4
+# Copies of each row with gaps; fewer where they would be too many entries, and until so many rounds are left.
+COPIES, FEWEST, WITH_ALL = 20, 4, 2
 _ENTRIES = 2**27
+# The most that a row may draw the fit towards itself, beyond what complete ones do.
+_LARGEST_LEVERAGE = 0.5
 # Rounds of imputation and fit: of the first fit, and of those under another prior, which begin where it ended.
 FIRST_ROUNDS, LATER_ROUNDS = 5, 1
 
@@ -79,7 +87,7 @@ class StochasticEM:
         rounds = FIRST_ROUNDS if self._method is None else LATER_ROUNDS
         theta = self.parameters.independent() if start is None else start
         for left in range(rounds - 1, -1, -1):
-            filled = self._fill(theta, FEWEST if left or rough else None)
+            filled = self._fill(theta, FEWEST if left >= WITH_ALL or rough else None)
             assert self._method is not None
             found = self._method.fit(prior, theta, rough=rough or left > 0, **options)
             if left:
@@ -88,7 +96,7 @@ class StochasticEM:
                 theta = theta + (found.theta - theta) * self._length(found)
         self._share = from_copies(self.parameters, filled)
         f, m = self._share, self.imputer.n_copies
-        self._factor = (1.0 + (1.0 - f) / (m * f)) / f
+        self._factor = (1.0 + (1.0 - f) / (m * f)) / f * self._drawn(found)
         return inflated(found, self._factor)
 
     def _fill(self, theta: np.ndarray, n_copies: int | None = None) -> FilledRows:
@@ -98,11 +106,26 @@ class StochasticEM:
 
     def _length(self, found: Fit) -> np.ndarray:
         """(P,) 1 / (1 − (1 − f) w): what a step of EM falls short by, w the share that the data determine."""
+        return 1.0 / (1.0 - (1.0 - self._share) * self._determined(found))
+
+    def _determined(self, found: Fit) -> np.ndarray:
+        """(P,) the share of each parameter that the data determine, and not the prior."""
         w, columns = np.ones(self.parameters.n_params), self.parameters.columns
         for k in columns.orders:
             where, n_own = columns.slice(k), self.parameters.n_own
             w[n_own + where.start : n_own + where.stop] = found.determined(k)
-        return 1.0 / (1.0 - (1.0 - self._share) * w)
+        return w
+
+    def _drawn(self, found: Fit) -> float:
+        """1/(1 − h)² of the leverage h that rows with gaps have beyond complete ones, in a fit of conditionals."""
+        if found.overcount is None:
+            return 1.0
+        parameters = self.parameters
+        modelled, columns = ~parameters.space.given[parameters.space.site], parameters.columns
+        times = [np.add.reduceat(modelled[columns.members], columns.indptr[:-1])] if len(columns) else []
+        entries = np.concatenate([np.ones(parameters.n_own), *times]) * self._determined(found)
+        more = float(entries @ (1.0 / self._share - 1.0)) / (len(parameters.fields) * self.imputer.rows.n_samples)
+        return 1.0 / (1.0 - min(more, _LARGEST_LEVERAGE)) ** 2
 
     def information(self, fit: Fit) -> Information:
         """What the observed cells say of θ about the fit, from cells drawn there."""
