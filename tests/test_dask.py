@@ -407,7 +407,7 @@ def cluster(n_workers: int) -> Iterator[Any]:
 
     with (
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
         ) as workers,
         Client(workers),
     ):
