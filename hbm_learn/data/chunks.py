@@ -36,7 +36,7 @@ class Chunks:
     steps : tuple of callables
         What is to be done with each, one after another.
     max_rows : int or None
-        Rows that are worked on together, see ``reduce``.
+        Rows that ``reduce`` works on together, of blocks that are arrays; all of them by default.
     is_kept : bool
         Whether the nodes are held by the workers, rather than made anew each time.
     """
@@ -70,13 +70,13 @@ class Chunks:
 
     def then(self, step: Callable[[Any], Any]) -> Chunks:
         """step(block) in place of each block."""
-        return replace(self, steps=(*self.steps, step))
+        return replace(self, steps=(*self.steps, step), max_rows=None)
 
     def beside(self, values: Sequence[Any]) -> Chunks:
         """(\\*block, value), with one value for each block: anything, or Delayed."""
         joined = _delayed(_joined)
         nodes = tuple(joined(node, value) for node, value in zip(self.tasks(), values))
-        return replace(self, nodes=nodes, steps=(), is_kept=False)
+        return replace(self, nodes=nodes, steps=(), is_kept=False, max_rows=None)
 
     def beside_chunks(self, other: Chunks) -> Chunks:
         """(\\*block, what the other has there)."""
@@ -93,7 +93,7 @@ class Chunks:
             return self
         done, stacked = self.tasks(), _delayed(_stacked)
         nodes = tuple(stacked(list(done[lo:hi])) for lo, hi in pairwise(edges))
-        return Chunks(nodes, tuple(sum(sizes[lo:hi]) for lo, hi in pairwise(edges)), max_rows=self.max_rows)
+        return Chunks(nodes, tuple(sum(sizes[lo:hi]) for lo, hi in pairwise(edges)))
 
     def kept(self, n_bytes: int = 0) -> Chunks:
         """The same, made now and held by the workers; if they die, dask makes it again from where it came.
@@ -207,7 +207,9 @@ def _settings() -> Iterator[None]:
     """Parameters of a large model go with the tasks, and need no advice; threads here have one BLAS thread each."""
     import dask
 
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}), blas_for(0):
+    # Only where it is imported: its defaults would go with what is set before they are there.
+    advice = {"distributed.admin.large-graph-warning-threshold": "1 TB"} if _has_workers() else {}
+    with dask.config.set(advice), blas_for(0):
         yield
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hbm_learn.data.coding import as_labels, column_index, is_missing
 from hbm_learn.data.reading import Table
-from hbm_learn.data.reduce import each
+from hbm_learn.data.reduce import each, reduce
 from hbm_learn.data.tables import as_array, as_frame, is_blocks, is_lazy
 from hbm_learn.space import Alphabet
 
@@ -95,11 +95,8 @@ def find_anchors(
         return {}
 
     def average(power: int, about: np.ndarray | float) -> np.ndarray:
-        total, sums = 0.0, np.zeros(len(columns))
-        work = partial(_power_sums, columns, weights, power, about)
-        for found, weight in table.each(work, max(1, _BLOCK // table.shape[1])):
-            sums += found
-            total += weight
+        blocks = table.weighted(weights, max(1, _BLOCK // table.shape[1]))
+        sums, total = reduce(partial(_power_sums, columns, power, about), blocks, whole=True)
         return sums / total
 
     mean = average(1, 0.0)
@@ -112,11 +109,10 @@ def find_anchors(
     return {int(j): (float(m - s), float(m + s)) for j, m, s in zip(columns, mean, spread)}
 
 
-def _power_sums(
-    columns: np.ndarray, weights: np.ndarray | None, power: int, about: Any, lo: int, rows: np.ndarray
-) -> tuple[np.ndarray, float]:
+def _power_sums(columns: np.ndarray, power: int, about: Any, block: tuple) -> tuple[np.ndarray, float]:
     """Σ w (x − about)^power of some columns in a block of rows, and Σ w."""
-    w = np.ones(len(rows)) if weights is None else weights[lo : lo + len(rows)]
+    rows, w = block[0], block[-1]
+    w = np.ones(len(rows)) if w is None else w
     return w @ (np.asarray(rows[:, columns], dtype=np.float64) - about) ** power, float(w.sum())
 
 

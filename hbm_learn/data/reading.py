@@ -57,6 +57,14 @@ class Table:
             return self.chunks.each(lambda block: work(block[1], block[0]))
         return (work(lo, rows) for lo, rows in self.blocks(max_rows))
 
+    def weighted(self, weights: np.ndarray | None, max_rows: int) -> Iterable[tuple]:
+        """(rows, …, their weights or None) of consecutive blocks, or Chunks of them."""
+        if self.chunks is not None:
+            edges = [*self.chunks.starts, self.shape[0]]
+            return self.chunks.beside([None if weights is None else weights[lo:hi] for lo, hi in pairwise(edges)])
+        blocks = self.blocks(max_rows)
+        return ((rows, None if weights is None else weights[lo : lo + len(rows)]) for lo, rows in blocks)
+
     def blocks(self, max_rows: int) -> Iterator[tuple[int, np.ndarray]]:
         """(first row, rows) of consecutive blocks of at most ``max_rows``."""
         if self.chunks is not None:

@@ -53,6 +53,8 @@ class Rows:
     ) -> Iterable[Block] | Chunks:
         """Every row, or every ``stride``-th one from an offset; the weights sum to about 1 in either case.
 
+        Rows are counted from the first of all, so that which are taken does not depend on how they are cut.
+
         Parameters
         ----------
         stride, offset : int
@@ -70,10 +72,7 @@ class Rows:
 
     @cached_property
     def _numbered(self) -> Chunks | None:
-        """(codes, weights, number of the first row) of the chunks of a dask table.
-
-        Rows are counted from the first of the table, so that which are taken does not depend on the chunks.
-        """
+        """(codes, weights, number of the first row) of the chunks of a dask table."""
         whole = self._samples.blocks()
         return whole.beside(whole.starts).kept() if isinstance(whole, Chunks) else None
 
@@ -81,8 +80,8 @@ class Rows:
         first = 0
         for codes, w in self._whole():
             mine = [] if among is None else [among[first : first + len(codes)]]  # type: ignore[index]
+            kept = _some(stride, offset, self.n_samples, (codes, w, first, *mine))
             first += len(codes)
-            kept = _some(stride, offset, self.n_samples, (codes, w, 0, *mine))
             if len(kept[0]):
                 yield kept
 
@@ -118,11 +117,10 @@ def _some(stride: int, offset: int, n_samples: float, block: tuple) -> Block:
     """Every ``stride``-th row of a block that begins at row lo of those that are counted; weights sum to about 1."""
     codes, w, lo, *among = block
     w = np.ones(len(codes)) if w is None else w
+    kept = slice((offset - lo) % stride, None, stride)
+    codes, w = codes[kept], w[kept]
     for mine in among:
-        codes, w = codes[mine], w[mine]
-    if stride > 1:
-        kept = slice((offset - lo) % stride, None, stride)
-        codes, w = codes[kept], w[kept]
+        codes, w = codes[mine[kept]], w[mine[kept]]
     return codes, w * (stride / n_samples)
 
 

@@ -36,11 +36,12 @@ def heavy_and_some(composite: Composite, theta: np.ndarray, most: int) -> tuple[
     n_heavy = most // 2
     stride = -(-(n_rows - n_heavy) // max(most - n_heavy, 1))
     if isinstance(q, Chunks):
-        heavy, share = _largest_there(q, n_heavy)
+        rounded = q.then(lambda block: (_rounded(block[0]), block[1]))
+        heavy, share = _largest_there(rounded, n_heavy)
         return Sample(stride, heavy), share + (1.0 - share) * stride
-    values, weight = q
-    mine = np.zeros(n_rows, dtype=bool)
-    mine[np.argpartition(-values, n_heavy)[:n_heavy]] = True
+    values, weight = _rounded(q[0]), q[1]
+    least, n_larger = _Largest(values, n_heavy).least()
+    mine = _first_of(values, least, n_heavy - n_larger)
     share = float(weight[mine].sum() / weight.sum())
     return Sample(stride, mine), share + (1.0 - share) * stride
 
@@ -59,7 +60,8 @@ def heaviness(composite: Composite, theta: np.ndarray) -> tuple[np.ndarray, np.n
         return [[part[1] * q], [part[1]]]
 
     def of_block(block: Block) -> tuple[np.ndarray, ...]:
-        return tuple(np.concatenate(each) for each in sum_of(map(work, composite.parts(block))))
+        q, weight = sum_of(map(work, composite.parts(block)))
+        return np.concatenate(q), np.concatenate(weight)
 
     rows = composite.rows.blocks()
     if isinstance(rows, Chunks):
@@ -78,15 +80,22 @@ def _largest_there(q: Chunks, n_heavy: int) -> tuple[Chunks, float]:
     left = n_heavy - n_larger
     taken = np.clip(left - np.cumsum(ties) + ties, 0, ties).tolist()
 
-    def which(block: tuple) -> np.ndarray:
-        values, _, n = block
-        heavy = values > least
-        heavy[np.flatnonzero(values == least)[:n]] = True
-        return heavy
-
-    heavy = q.beside(taken).then(which).kept(q.n_rows)
+    heavy = q.beside(taken).then(lambda block: _first_of(block[0], least, block[2])).kept(q.n_rows)
     mine, whole = reduce(lambda block: [block[1][block[2]].sum(), block[1].sum()], q.beside_chunks(heavy))
     return heavy, float(mine / whole)
+
+
+def _first_of(values: np.ndarray, least: float, n: int) -> np.ndarray:
+    """Which are larger than the least, and the first n of those that are equal to it."""
+    heavy = values > least
+    heavy[np.flatnonzero(values == least)[:n]] = True
+    return heavy
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """To twelve bits, so that rows whose q differ by the rounding of single precision count as equal."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.rint(mantissa * 2.0**12), exponent - 12)
 
 
 class _Largest:
