@@ -181,10 +181,10 @@ def test_the_simulation_is_what_an_estimator_says():
 @pytest.mark.parametrize("beta", [0.05, 0.4, 1.5])
 def test_deviates_of_a_rare_pattern_solve_the_saddlepoint(beta):
     """K'(t) = S by bracketing, for scores on both sides, beyond two standard deviations."""
-    pattern, N = RarePattern(0.01, 0.01, 1.0, -0.01, 1e-6, beta), np.arange(0, 30, 3)
+    pattern, N = RarePattern(0.01, 0.01, 1.0, -0.01, 1e-6, beta), np.arange(0.0, 30.0, 3.0)
     for expected in (2.0, 6.0):
-        S = (1.0 + beta) * (N - expected)  # so that N − S/(1 + β) are expected
-        found, deviate = pattern._deviates(N, S), S / np.sqrt(expected * (1.0 + beta))
+        S = (1.0 + beta) * (N - expected)
+        found, deviate = pattern.deviates(N, np.full(len(N), expected)), S / np.sqrt(expected * (1.0 + beta))
         for z, each, s in zip(found, deviate, S):
             if abs(each) <= 2.0:
                 assert z == pytest.approx(each)

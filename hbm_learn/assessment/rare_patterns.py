@@ -1,13 +1,13 @@
 """The power of a score test that rests on a pattern of values which few rows have.
 
-    S = a N + R,   N ~ Poisson(M λ₁),   λ̂ = N − S/(1 + β)
+    N ~ Poisson(M λ₁),   λ̂ = N (1 − a/(1 + β)) − R/(1 + β),   R = Σ scores of all other rows,   S = (1 + β)(N − λ̂)
     z(S) = w + ln(u/w)/w   of   K(t) = λ̂ (eᵗ − 1 − t + β t²/2)
 
 N counts the rows with the pattern: λ₁ is its probability, λ₀ what it would be without the interaction. S is the score
-in units of what a row with the pattern moves it by under the null, where its variance is M λ₀ (1 + β). R is the part of
-all other rows, as good as normal; N and S say how many rows with the pattern the test expects, λ̂. Where these are few,
-the deviate of the test has steps and ends at N = 0: if a rare pattern is made rarer still, even none at all may be no
-evidence. A normal deviate knows nothing of that.
+in units of what a row with the pattern moves it by under the null, where its variance is M λ₀ (1 + β); λ̂ are the rows
+with the pattern that the test expects in a table, as good as normal and not negative. Where these are few, the deviate
+of the test has steps and ends at N = 0: if a rare pattern is made rarer still, even none at all may be no evidence. A
+normal deviate knows nothing of that.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from hbm_learn.assessment.saddlepoint import GAUSSIAN
 FEW = 30.0
 # Rows with it beyond which the pattern is not rare, whatever it would be without the interaction.
 MANY = 100.0
-# Numbers of rows and deviates at which powers are computed, quantiles of R, and steps of Newton's method.
-_N_ROWS, _N_DEVIATES, _N_QUANTILES, _NEWTON = 80, 161, 21, 30
-_LARGEST = 10.0
-_LEAST, _LEAST_BETA = 1e-3, 1e-3
+# Numbers of rows and deviates at which powers are computed, up to the largest, and quantiles of λ̂.
+_N_ROWS, _N_DEVIATES, _N_QUANTILES, _LARGEST = 80, 161, 21, 10.0
+# Newton steps at most, and the last.
+_NEWTON, _ENOUGH = 60, 1e-6
+# λ̂ at least, of its mean; and what is none of λ̂ and β.
+_FLOOR, _LEAST = 0.1, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,34 +77,39 @@ class RarePattern:
     def _exceedance(self, M: float, c: np.ndarray) -> np.ndarray:
         """(c,) P(|z| > c) with M rows."""
         N = np.arange(int(stats.poisson.isf(1e-5, M * self.probability)) + 2)
-        sigma = np.sqrt(np.log1p(self.rest_variance / (M * self.rest**2)))
+        told = np.maximum(N * (1.0 - self.jump / (1.0 + self.beta)) - M * self.rest / (1.0 + self.beta), _LEAST)
         normal = special.ndtri((np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES)
-        R = M * self.rest * np.exp(sigma * normal - 0.5 * sigma**2)  # of one sign, as counts are
-        z = np.abs(self._deviates(N[:, None], self.jump * N[:, None] + R))
+        size = told[:, None] + np.sqrt(M * self.rest_variance) / (1.0 + self.beta) * normal
+        z = np.abs(self.deviates(N[:, None], np.maximum(size, _FLOOR * told[:, None])))
         order = np.argsort(z, axis=None)
-        share = np.repeat(stats.poisson.pmf(N, M * self.probability) / len(R), len(R))[order]
+        share = np.repeat(stats.poisson.pmf(N, M * self.probability) / _N_QUANTILES, _N_QUANTILES)[order]
         above = np.append(np.cumsum(share[::-1])[::-1], 0.0)
         return np.minimum(above[np.searchsorted(z.ravel()[order], c, side="right")], 1.0)
 
-    def _deviates(self, N: np.ndarray, S: np.ndarray) -> np.ndarray:
-        """z of scores S where N rows have the pattern."""
-        beta = max(self.beta, _LEAST_BETA)
-        size = np.maximum(N - S / (1.0 + self.beta), _LEAST)
-        y = S / size
-        first = S / np.sqrt(size * (1.0 + beta))
+    def deviates(self, N: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """z of the test in tables in which N rows have the pattern and λ̂ are expected, of its saddlepoint where that is
+        asked."""
+        N, size = np.broadcast_arrays(N, size)
+        y = (1.0 + self.beta) * (N / size - 1.0)
+        z = y * np.sqrt(size / (1.0 + self.beta))
+        far = np.abs(z) > GAUSSIAN
+        z[far] = np.sign(y[far]) * self._saddlepoints(size[far], y[far])
+        return z
+
+    def _saddlepoints(self, size: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """|z| of scores y λ̂."""
+        beta = max(self.beta, _LEAST)
         t = np.where(y > 0.0, np.log1p(np.maximum(y, 0.0)), y / (1.0 + beta))  # right of the root of a convex function
         for _ in range(_NEWTON):
             e = np.exp(t)
             step = (e - 1.0 + beta * t - y) / (e + beta)
-            t -= step
-            if np.abs(step).max() < 1e-6:
+            t = t - step
+            if np.abs(step).max(initial=0.0) < _ENOUGH:
                 break
         e = np.exp(t)
         w = np.sqrt(np.maximum(2.0 * size * (t * y - (e - 1.0 - t + 0.5 * beta * t**2)), 1e-300))
         u = np.abs(t) * np.sqrt(size * (e + beta))
-        far = np.abs(first) > GAUSSIAN
-        z = w + np.log(np.maximum(u, 1e-300) / w) / w
-        return np.where(far, np.sign(S) * np.maximum(z, 0.0), first)
+        return np.maximum(w + np.log(np.maximum(u, 1e-300) / w) / w, 0.0)
 
 
 def rarest(
