@@ -3,8 +3,8 @@
     python benchmarks/bench_arrival.py [--trials 50] [--methods dc dc2 bethe] [--n 12] [--models 0 1 2]
 
 p-spin models (p = 3, J in units of the transition 1/0.651) and pairs with p-spin triplets, h ~ N(0, 0.1²), on {−1, 1}
-and {−1, 0, 1}, models 0 to 2. A cell: paths that arrived, and the mean and the largest number of evaluations. 1000 trials
-of "dc2" take a minute or two a row.
+and {−1, 0, 1}: models 0 to 2. A cell: paths that arrived, and the mean and the largest number of evaluations.
+1000 trials of "dc2" take a minute or two a row.
 """
 
 from __future__ import annotations
