@@ -39,7 +39,9 @@ def often(examples: int, many: int, **strategies):
             [few, pytest.param(more, marks=pytest.mark.slow)],
             ids=["few", "many"],
         )
-        def test(run, tmp_path):
+        def test(run, tmp_path, record_property):
+            record_property("examples", run.max_examples)
+
             def timed(**arguments):
                 start = time.process_time()
                 with warnings.catch_warnings():
