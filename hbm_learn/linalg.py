@@ -74,6 +74,14 @@ def spd_inverse(matrix: np.ndarray) -> tuple[np.ndarray | None, float]:
     return _mirrored(_lower_inverse(L)), log_det
 
 
+def definite_inverse(matrix: np.ndarray) -> np.ndarray:
+    """The inverse by Cholesky as the matrix stands, n³ flops; LinAlgError if it is not positive definite."""
+    found, _ = spd_inverse(np.array(matrix, dtype=float))
+    if found is None:
+        raise linalg.LinAlgError("a matrix is not positive definite, to within rounding")
+    return found
+
+
 def symmetric_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """A B where that is symmetric: what lies above the diagonal blocks is copied from below."""
     out = np.empty(A.shape)

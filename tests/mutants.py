@@ -1,6 +1,6 @@
 """Mistakes that the tests must notice: each is planted alone in a copy of the tree, and the tests named beside it run.
 
-    python tests/mutants.py [--only WORD …] [--list] [--sound]
+    python tests/mutants.py [--only WORD …] [--list] [--sound] [--stale]
 
 prints what survived, and ends with 1 if anything did. ``tests/test_mutants.py`` asserts that every mistake still fits
 the source, so that the table cannot rot. The working tree is never written to.
@@ -20,6 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # as a script it has its own folder there
+
+from tests.reliability import digest, keep, record  # noqa: E402
+
 # What tests may need of the tree.
 PARTS = ("hbm_learn", "tests", "datasets", "benchmarks", "pyproject.toml", "README.md")
 TIMEOUT = 600
@@ -43,6 +47,11 @@ class Mutant(NamedTuple):
         if found != 1:
             raise ValueError(f"{self.source} has {found} times, and not once: {self.old!r}")
         return text.replace(self.old, self.new)
+
+    def digest(self) -> str:
+        """Of the file and its tests, whose change makes a result old."""
+        tests = [name for name in self.tests.split() if name.endswith(".py")]
+        return digest([ROOT / self.source, *(ROOT / name for name in tests)])
 
     def __str__(self) -> str:
         return f"{self.file}: {self.old.strip()!r} → {self.new.strip()!r}"
@@ -108,7 +117,7 @@ INTERVALS = [
         "inversion/shrinkage/mixture.py",
         "np.maximum(share, 0.5)",
         "np.maximum(share, 0.9)",
-        f"{FORMULAS} -k likely_sign",
+        f"{SHRINK} -k even_odds",
     ),
     Mutant(
         "inversion/result.py",
@@ -606,8 +615,12 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="number of the first to run")
     parser.add_argument("--list", action="store_true", help="name the mistakes and run nothing")
     parser.add_argument("--sound", action="store_true", help="run the tests without mistakes first: all must pass")
+    parser.add_argument("--stale", action="store_true", help="only those without a result of today's files")
     options = parser.parse_args()
     chosen = [each for each in MUTANTS if any(word in str(each) for word in options.only)]
+    known = record().get("mutants", {})
+    if options.stale:
+        chosen = [each for each in chosen if known.get(str(each), {}).get("digest") != each.digest()]
     for each in MUTANTS:  # loudly, before anything runs
         each.planted((ROOT / each.source).read_text(encoding="utf-8"))
     if options.list:
@@ -625,6 +638,8 @@ def main() -> int:
             start = time.perf_counter()
             alive = survives(each, tree)
             survivors += [each] * alive
+            known[str(each)] = {"caught": not alive, "digest": each.digest()}
+            keep(mutants={str(m): known[str(m)] for m in MUTANTS if str(m) in known})
             word = "SURVIVED" if alive else "caught"
             print(f"{number}/{len(chosen)} {word} {time.perf_counter() - start:.0f} s  {each}", flush=True)
     print(

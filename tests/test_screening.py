@@ -13,7 +13,7 @@ from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.composite import screening
 from hbm_learn.inversion.composite.losses import Outputs
 from hbm_learn.inversion.parameters import Parameters
-from hbm_learn.inversion.prior import Prior
+from hbm_learn.inversion.prior import NO_EVIDENCE, Prior, learn
 from hbm_learn.inversion.result import Fit
 
 LOSSES = list(screening.LOSSES)
@@ -156,3 +156,40 @@ def test_kernels_and_their_twin(name: str) -> None:
             np.testing.assert_allclose(
                 second[outputs.pairs_of(i), r], expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max()
             )
+
+
+SEPARATED = np.array([[1, 1, 1], [-1, -1, 1], [1, 1, -1], [-1, -1, -1], [1, 1, 1], [-1, -1, 1], [-1, 1, 1], [1, -1, 1]])
+
+
+def separated(alpha: float, twice: bool = True) -> Fit:
+    """Columns 0 and 1 are the same in all of the rows, or in all but two."""
+    samples = Samples.check(SEPARATED[: 6 if twice else 8], (-1, 1))
+    return fit(samples, Interactions.upto(2, 3), Prior({2: alpha}))
+
+
+def test_a_fall_without_end_is_stopped_and_said() -> None:
+    """ln S falls by 1 for each unit of J: under a prior of 10⁻⁶ to −10⁶, had exp(−J) such numbers."""
+    assert separated(1e-6, twice=False).converged
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        found = separated(1e-6)
+    assert found.endless
+    assert not found.converged
+    assert "raise alpha" in found.status
+    assert np.isfinite(found.theta).all()
+    assert np.isfinite(found.posterior).all()
+    assert separated(1.0).converged
+
+
+def test_no_prior_is_learnt_from_a_fall_without_end() -> None:
+    asked = []
+
+    def under(alpha: dict[int, float], last: Fit | None) -> Fit:
+        asked.append(alpha[2])
+        return separated(alpha[2])
+
+    for first in (1.0, 1e-6):
+        found = learn(under, {2: first}, 6)
+        assert not found.endless
+        assert NO_EVIDENCE in found.notes
+    assert min(asked) == 1e-6, "the prior is raised from where nothing can be told"
+    assert NO_EVIDENCE not in learn(lambda alpha, last: separated(alpha[2], twice=False), {2: 1.0}, 8).notes

@@ -88,6 +88,15 @@ def test_doubt_averages_a_site_with_its_narrowest_scale():
     np.testing.assert_allclose(total, each[0][2])
 
 
+@pytest.mark.parametrize("noise", [0.3, 0.7, 0.95])
+def test_even_odds_halve_what_is_noise_where_it_is_more_than_half(noise):
+    """Scales 0.01 and 1 about an error of 0.1."""
+    found = mixture.even_odds(
+        Cavities(np.full(1, 100.0), np.zeros(1), np.ones(1)), np.array([0.01, 1.0]), [noise, 1 - noise]
+    )
+    np.testing.assert_allclose(found, [[min(noise, 0.5), max(1 - noise, 0.5)]])
+
+
 def test_weights_are_learnt_from_what_was_drawn():
     rng = np.random.default_rng(1)
     sigma = mixture.scales(1e4)
@@ -199,6 +208,10 @@ def test_couplings_about_an_origin_make_the_same_distribution(origin, alphabets)
     here = Parameters(about, parameters.columns, "free", frequencies)
     at = J.columns.positions(here.columns)
     np.testing.assert_allclose(J.column_weights[at], B.pull_back(theta)[parameters.n_own :], atol=1e-10)
+    # Of a site with further own functions, those take a part of what its columns do elsewhere.
+    sizes = np.diff(here.own_ptr)
+    own = np.flatnonzero(np.repeat(sizes == np.diff(here.field_ptr), sizes))
+    np.testing.assert_allclose(here.pack(J)[own], B.pull_back(theta)[own], atol=1e-10)
 
 
 def test_origins_do_not_depend_on_the_coding():

@@ -21,9 +21,12 @@ def bias_of_closed_form(result: InversionResult, moments: Moments, table: StateT
     """Root mean square over all orders of (closed form of the model's exact moments − model)."""
     model, space = result.model, result.model.space
     fitted = Moments.from_distribution(table.codes(np.arange(len(table.p))), table.p, moments.order, space=space)
+    # A fit on its way to infinity has frozen a variable, all but or wholly: the closed form has no answer there.
+    if not (np.diag(fitted.covariance) > 0.0).all():
+        return None
     try:
         again = diagonal.effects(fitted, model.columns)
-    except ValueError:  # a fit on its way to infinity has frozen a variable: the closed form has no answer there
+    except ValueError:
         return None
     return rms(again - result.column_effects, result.column_sampling_errors)
 

@@ -112,7 +112,7 @@ def _less_given(s: np.ndarray, z: np.ndarray, w: np.ndarray, there: np.ndarray |
     if not z.shape[1] or not len(s):
         return s - (w @ s) / max(w.sum(), 1e-300)
     design, root = np.column_stack([np.ones(len(z)), z]), np.sqrt(w)[:, None]
-    return s - design @ np.linalg.lstsq(design * root, s * root)[0]
+    return s - design @ np.linalg.lstsq(design * root, s * root, rcond=None)[0]
 
 
 def _evenly(rows: np.ndarray) -> np.ndarray:

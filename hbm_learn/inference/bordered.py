@@ -52,7 +52,7 @@ class DenseBordered:
             return dgetrs(self._lu, self._pivots, rhs)[0]
         if not np.isfinite(self._matrix).all():
             return np.full(len(rhs), np.nan)
-        return np.linalg.lstsq(self._matrix, rhs)[0]
+        return np.linalg.lstsq(self._matrix, rhs, rcond=None)[0]
 
 
 @dataclass(frozen=True)

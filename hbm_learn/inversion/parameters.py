@@ -23,6 +23,8 @@ from hbm_learn.model.site_weights import add_columns, quadratic_rows
 from hbm_learn.space import Space
 from hbm_learn.terms import Terms
 
+# A field or coupling times the range of its functions that no data determine: odds of e⁴⁰ want as many samples.
+UNBOUNDED = 40.0
 SITES = ("free", "quadratic")
 
 
@@ -255,7 +257,7 @@ def _leading(basis: np.ndarray, q: int) -> np.ndarray:
 def independent_own(O: np.ndarray, p: np.ndarray, max_iter: int = 200) -> np.ndarray:
     """(o,) own parameters of a variable with frequencies p: ⟨O⟩ matches, by Newton; ln p itself if O is complete."""
     if O.shape[1] == len(O) - 1 and (p > 0).all():
-        return np.linalg.lstsq(np.column_stack([np.ones(len(O)), O]), np.log(p))[0][1:]
+        return np.linalg.lstsq(np.column_stack([np.ones(len(O)), O]), np.log(p), rcond=None)[0][1:]
     target, theta = p @ O, np.zeros(O.shape[1])
     value = _site_value(O, theta, target)
     for _ in range(max_iter):
@@ -264,7 +266,7 @@ def independent_own(O: np.ndarray, p: np.ndarray, max_iter: int = 200) -> np.nda
         w /= w.sum()
         centred = O - w @ O
         gradient = target - w @ O
-        step = np.linalg.lstsq((centred * w[:, None]).T @ centred, gradient)[0]
+        step = np.linalg.lstsq((centred * w[:, None]).T @ centred, gradient, rcond=None)[0]
         if np.abs(gradient).max() <= 1e-13 * np.abs(O).max() or gradient @ step <= 1e-28:
             break
         length = 1.0

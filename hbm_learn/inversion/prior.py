@@ -25,6 +25,11 @@ from hbm_learn.inversion.result import Fit, Whole
 FLOOR = 1e-3
 # Largest step of ln α in one round, and the one at which to stop.
 _LEAP, _NEAR = 3.0, 0.5
+NO_EVIDENCE = (
+    "the data hold no evidence about the strength of the prior: the objective falls without end as it gets weaker; the "
+    'last prior with a sensible fit stands, and errors lean on it; refine="pseudolikelihood" has an objective with a '
+    "bound, or give alpha."
+)
 # The largest standard deviation of an effect: energies of such a size leave nothing open.
 BROADEST = 30.0
 
@@ -175,6 +180,11 @@ def learn(
     """
     result, last = fit(alpha, None), dict.fromkeys(alpha, 0.0)
     for _ in range(max_rounds):
+        if not result.endless:
+            break
+        alpha = {k: value * float(np.exp(_LEAP)) for k, value in alpha.items()}
+        result = fit(alpha, None)
+    for _ in range(max_rounds):
         target = update(result)
         steps = {k: _log_step(result.alpha[k], target[k]) for k in target}
         near = all(abs(steps[k]) < _NEAR and _change(result, k, steps[k]) < tol for k in steps)
@@ -184,7 +194,11 @@ def learn(
         for k in steps:  # a step back is one too far: it is halved
             steps[k] *= 0.5 if steps[k] * last.get(k, 0.0) < 0.0 else 1.0
         alpha = {k: (result.alpha[k] or target[k]) * float(np.exp(steps[k])) for k in steps}
-        result, last = fit(alpha, result), steps
+        found = fit(alpha, result)
+        if found.endless:
+            result = replace(result, notes=[*result.notes, NO_EVIDENCE])
+            break
+        result, last = found, steps
     return widened(result, n_samples)
 
 

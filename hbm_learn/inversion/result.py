@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # Covariances of more couplings than this are not kept with the result: 18 MB.
 MAX_KEPT = 1500
-# A field or coupling times the range of its functions that no data determine: odds of e⁴⁰ want as many samples.
-UNBOUNDED = 40.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +125,8 @@ class Fit(HasWhole):
         (p the parameters that the data determine, and not the prior).
     notes : list of str
         Sentences a user should read.
+    endless : bool
+        Whether only a prior too weak for it is in the way of an objective that falls without end.
     sites : Sites or None
         With a learnt scale mixture: the posterior of each coupling about the origin of the prior.
     basis : (P, P) sparse array or None
@@ -155,6 +155,7 @@ class Fit(HasWhole):
     n_iter: int = 1
     residual: float = 0.0
     notes: list[str] = field(default_factory=list)
+    endless: bool = False
     sites: Sites | None = None
     basis: sparse.csr_array | None = None
     spread: np.ndarray | None = None

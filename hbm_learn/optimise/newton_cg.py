@@ -33,7 +33,7 @@ class Curvature(Protocol):
 
 
 class Function(Protocol):
-    """A smooth convex function; ``noise`` is the relative accuracy of its value."""
+    """A smooth convex function; ``noise`` is the relative accuracy of its value, −∞ where it falls without end."""
 
     noise: float
 
@@ -103,6 +103,8 @@ def minimise(
             function.sharpen()
         previous, before = decrement, value
         found = _search(function, theta, value, step, decrement)
+        if found is not None and found[1] == -np.inf:
+            return Minimum(theta, value, decrement, step, n_iter, False, UNBENT)
         if found is None:
             if function.sharpen():
                 continue
@@ -124,12 +126,14 @@ def _unbent(H: Curvature, rest: np.ndarray, size: float) -> np.ndarray | None:
 def _search(
     function: Function, theta: np.ndarray, value: float, step: np.ndarray, decrement: float
 ) -> tuple[np.ndarray, float, np.ndarray] | None:
-    """Halve the step until the value falls by 10⁻⁴ of what the gradient promises, to within rounding."""
+    """Halve the step until the value falls by 10⁻⁴ of what the gradient promises, to within rounding; or to −∞."""
     t = 1.0
     slack = function.noise * abs(value)
     for _ in range(30):
         trial = theta + t * step
         new, gradient = function.value_gradient(trial)
+        if new == -np.inf:
+            return trial, new, gradient
         # Where values cannot tell, the slope can: it must have shrunk without overshooting.
         flat = abs(new - value) <= slack and abs(float(gradient @ step)) <= 0.9 * decrement
         if np.isfinite(new) and np.isfinite(gradient).all() and (new <= value - 1e-4 * t * decrement or flat):

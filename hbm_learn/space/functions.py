@@ -64,7 +64,7 @@ def relation(mine: np.ndarray | None, theirs: np.ndarray | None) -> tuple[np.nda
         return np.zeros(mine.shape[1]), np.eye(mine.shape[1])
     design = np.column_stack([np.ones(len(theirs)), theirs])
     scale = np.abs(design).max(axis=0)
-    solution = np.linalg.lstsq(design / scale, mine)[0]
+    solution = np.linalg.lstsq(design / scale, mine, rcond=None)[0]
     if not np.allclose(design / scale @ solution, mine, rtol=1e-9, atol=1e-9 * np.abs(mine).max()):
         raise ValueError("two gauges of one variable must span the same functions.")
     solution[np.abs(solution) <= _ROUNDING * np.abs(solution).max(axis=0)] = 0.0

@@ -24,7 +24,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import inv
 
 from hbm_learn._kernels.clusters import add_ascending, add_lower, mean_square, shrunk, three_exact
 from hbm_learn._threads import blas_for
@@ -32,6 +31,7 @@ from hbm_learn.data.moments import Moments
 from hbm_learn.inversion.closed_form.errors import mean_permanent
 from hbm_learn.inversion.closed_form.pairs import exact_less_closed, upper_share
 from hbm_learn.inversion.closed_form.second_order import fade, loops, skewness, three_sites
+from hbm_learn.linalg import definite_inverse
 from hbm_learn.space import Space
 
 # The paper's equations; with the field of "dc2"; that and clusters; and loops; the field, pairs and the second order.
@@ -75,7 +75,7 @@ def corrections(moments: Moments, found: Derivatives, noise: np.ndarray, level: 
     two = np.zeros_like(units)
     if space.is_finite:
         # what the prior leaves of the covariances: they themselves where there is none
-        R = inv(-found.pairs, assume_a="pos", check_finite=False) / units
+        R = definite_inverse(-found.pairs) / units
         tables = apart & ~_on_a_line(space)[:, None] & ~_on_a_line(space)
         two = np.where(tables, exact_less_closed(moments, R, s, least, None), 0.0)
         two *= _share_of_pairs(two, found.pairs * units)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import linalg
 
 from hbm_learn.inversion.prior import BROADEST, FLOOR
+from hbm_learn.linalg import definite_inverse
 from hbm_learn.space import Space
 
 # A correlation matrix with a smaller pivot than this is treated as singular.
@@ -36,7 +37,7 @@ def ridge_precision(C: np.ndarray, lam: float, T: np.ndarray | None = None) -> n
     A singular C needs λ > 0 and gets the flattest prior that keeps the answer finite if it has none.
     """
     if lam == 0.0 and _is_regular(C):
-        return linalg.inv(C, assume_a="pos", check_finite=False)
+        return definite_inverse(C)
     lam = max(lam, MIN_RIDGE)
     T = np.diag(1.0 / np.diag(C)) if T is None else T
     delta, U = linalg.eigh(C - lam * T, check_finite=False)
@@ -103,7 +104,7 @@ def selected_precision(P: np.ndarray, pairs: np.ndarray, tol: float = 1e-10, max
     """The precision matrix that is zero outside ``pairs`` (p, 2) and whose inverse agrees with P⁻¹ on them and on the
     diagonal: maximum likelihood of a Gaussian graphical model, one regression on its neighbours a variable."""
     n = len(P)
-    C = linalg.inv(P, assume_a="pos", check_finite=False)
+    C = definite_inverse(P)
     neighbours: list[list[int]] = [[] for _ in range(n)]
     for a, b in pairs.tolist():
         neighbours[a].append(b)
@@ -121,7 +122,7 @@ def selected_precision(P: np.ndarray, pairs: np.ndarray, tol: float = 1e-10, max
             break
     out = np.zeros((n, n))
     kept = tuple(np.concatenate([pairs, pairs[:, ::-1]]).T)
-    precision = linalg.inv(W, assume_a="pos", check_finite=False)
+    precision = definite_inverse(W)
     out[kept] = precision[kept]
     np.fill_diagonal(out, np.diag(precision))
     return out

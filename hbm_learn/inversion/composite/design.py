@@ -183,7 +183,7 @@ def _centred(table: np.ndarray | None, p: np.ndarray) -> tuple[np.ndarray, np.nd
     """(c, R) with c + φ R of mean 0 and, if there are several, orthonormal under p; what is rounding is left out."""
     assert table is not None
     r = table.shape[1]
-    R = np.eye(r) if r == 1 else np.linalg.lstsq(table - p @ table, orthonormal(table, p))[0]
+    R = np.eye(r) if r == 1 else np.linalg.lstsq(table - p @ table, orthonormal(table, p), rcond=None)[0]
     size = np.sqrt(p @ table**2)
     near = np.abs(R) * size[:, None] <= _ROUNDING * (np.abs(R) * size[:, None]).max(axis=0)
     R = np.where(near, 0.0, R)

@@ -22,8 +22,9 @@ from hbm_learn.inversion.composite.independence import Independence
 from hbm_learn.inversion.composite.information import CompositeInformation
 from hbm_learn.inversion.composite.objective import Objective
 from hbm_learn.inversion.composite.sums import Composite
+from hbm_learn.inversion.parameters import UNBOUNDED
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.result import UNBOUNDED, Fit
+from hbm_learn.inversion.result import Fit
 from hbm_learn.model import BoltzmannMachine
 from hbm_learn.optimise import newton_cg, proximal_newton
 
@@ -31,6 +32,10 @@ _NO_MAXIMUM = (
     "the likelihood has no finite maximum: the fields of variable {} still grow after {} steps, as when some "
     "combination of values never occurs in the data, or a column repeats others; give alpha > 0: a prior keeps every "
     "coupling finite."
+)
+_ONLY_THE_PRIOR = (
+    "nothing but the prior keeps the fields of variable {} finite, which still grow after {} steps: some combination "
+    'of columns separates its values in the data; raise alpha, or take refine="pseudolikelihood".'
 )
 # A step of no consequence for the objective that still moves log odds by this much goes to infinity: towards a finite
 # minimum, both vanish together.
@@ -117,7 +122,7 @@ class CompositeFit:
         lasso[parameters.n_own :] = count[parameters.n_own :] * prior.lasso(parameters.columns) / M
         n_determined = float(np.sum(1.0 / (1.0 + ridge / self.independence.information)))
         composite.stride = stride = composite.first_stride(n_determined)
-        objective = Objective(composite, ridge)
+        objective = Objective(composite, ridge, ends=bool(ridge.any()) and not lasso.any())
         minimise = _sparse if lasso.any() else _smooth
         with blas_for(0):  # threads share the rows; those of BLAS would come on top
             theta = self._best_start(objective, lasso, start)
@@ -158,7 +163,7 @@ class CompositeFit:
         if far and self.method != "screening":
             return self.independence.theta
         value = objective.value_gradient(given)[0] + float(lasso @ np.abs(given))
-        return given if value <= self.independence.value else self.independence.theta
+        return given if -np.inf < value <= self.independence.value else self.independence.theta
 
 
 def _smooth(
@@ -181,10 +186,13 @@ def _smooth(
     if found.status == newton_cg.UNBENT:
         unbounded = True
         site = int(objective.composite.rows_beyond(found.step, _RUNAWAY, seen=False).argmax())
-    status = _NO_MAXIMUM.format(site, found.n_iter) if unbounded else found.status
+    endless = unbounded and objective.composite.log and bool(objective.ridge.any())
+    sentence = _ONLY_THE_PRIOR if endless else _NO_MAXIMUM
+    status = sentence.format(site, found.n_iter) if unbounded else found.status
     converged = found.converged and not unbounded
     residual = (stop.left if found.converged else found.decrement) / typical
-    return found.theta, {"converged": converged, "status": status, "n_iter": found.n_iter, "residual": residual}
+    report = {"converged": converged, "status": status, "n_iter": found.n_iter, "residual": residual}
+    return found.theta, report | {"endless": endless}
 
 
 def _sparse(

@@ -40,7 +40,7 @@ class CompositeInformation:
     def __init__(self, composite: Composite, overcount: np.ndarray):
         self.composite, self.overcount, self.parameters = composite, overcount, composite.parameters
         self.n_samples = composite.rows.n_samples
-        self.objective = Objective(composite, np.zeros(composite.n_params))
+        self.objective = Objective(composite, np.zeros(composite.n_params), ends=True)
         self._products: tuple[np.ndarray, np.ndarray, Curvature] | None = None
 
     def at(self, theta: np.ndarray) -> Expansion | None:

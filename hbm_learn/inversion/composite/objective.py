@@ -38,6 +38,13 @@ _LEAST_CORRELATION = 5e-7
 class Objective:
     """Q(θ) with a ridge: what an optimiser sees.
 
+    Parameters
+    ----------
+    composite : Composite
+    ridge : (P,) array
+    ends : bool
+        Whether Q is −∞ from where it ``falls_without_end``, instead of on the way there.
+
     Attributes
     ----------
     n_passes : float
@@ -46,8 +53,8 @@ class Objective:
         Relative accuracy of the value.
     """
 
-    def __init__(self, composite: Composite, ridge: np.ndarray):
-        self.composite, self.ridge = composite, ridge
+    def __init__(self, composite: Composite, ridge: np.ndarray, ends: bool = False):
+        self.composite, self.ridge, self.ends = composite, ridge, ends
         self.noise = 1e-6 if composite.dtype == np.float32 else 1e-13
         self.n_passes = 0.0
         self.n_hessians = 0
@@ -60,11 +67,13 @@ class Objective:
             return self._last[1:]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             sums = composite.sums(theta)
-            value = composite.value(sums.losses)
+            endless = self.ends and composite.falls_without_end(sums.losses)
+            value = -np.inf if endless else composite.value(sums.losses)
             gradient = composite.to_params(*scaled(composite, sums, composite.scale(sums.losses)))
+            found = value + 0.5 * float(self.ridge @ theta**2), gradient + self.ridge * theta
         self.n_passes += 1
-        self._last = theta, value + 0.5 * float(self.ridge @ theta**2), gradient + self.ridge * theta
-        return self._last[1:]
+        self._last = theta, *found
+        return found
 
     def curvature(self, theta: np.ndarray) -> HessianProducts | HessianMatrix:
         """∂²Q/∂θ² on a subsample of the rows: a matrix where that costs no more than a few dozen products."""

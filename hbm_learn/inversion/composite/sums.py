@@ -25,7 +25,7 @@ from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.composite.design import Centring, FieldMap
 from hbm_learn.inversion.composite.losses import Loss, SiteLosses
-from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.inversion.parameters import UNBOUNDED, Parameters
 
 # Entries of the monomials of one part of the rows: they stay in cache between the two products.
 _PART = 2**19
@@ -171,6 +171,14 @@ class Composite:
     def value(self, losses: np.ndarray) -> float:
         """Σ_i S_i, or Σ_i ln S_i, over modelled sites."""
         return float(np.log(losses[~self.parameters.space.given]).sum() if self.log else losses.sum())
+
+    def falls_without_end(self, losses: np.ndarray) -> bool:
+        """Whether an ln S_i is lower than any data can tell.
+
+        Where some combination of columns separates the values of site i in the data, every factor exp(−ηG) goes to zero
+        along it, and ln S_i to −∞ at a constant rate: nothing but a prior is in its way.
+        """
+        return self.log and bool(losses[~self.parameters.space.given].min(initial=1.0) < np.exp(-UNBOUNDED))
 
     @cached_property
     def centring(self) -> Centring:

@@ -20,9 +20,9 @@ from hbm_learn.data.moments import Moments
 from hbm_learn.inversion.likelihood import matrix_free, monte_carlo
 from hbm_learn.inversion.likelihood.given import GivenTables
 from hbm_learn.inversion.likelihood.target import Target
-from hbm_learn.inversion.parameters import Parameters
+from hbm_learn.inversion.parameters import UNBOUNDED, Parameters
 from hbm_learn.inversion.prior import Prior
-from hbm_learn.inversion.result import UNBOUNDED, Fit
+from hbm_learn.inversion.result import Fit
 from hbm_learn.optimise import newton
 from hbm_learn.states import MAX_STATES, StateTable
 

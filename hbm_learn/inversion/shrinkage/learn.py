@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.parameters import Parameters
@@ -110,6 +110,10 @@ def _settle(
         moved = _distance(found.mean - before.mean, found, fit.parameters)
         if moved < STAYS:
             break
+    else:  # it still moves: perhaps to where no expansion holds
+        assert last is not None
+        if information.at(origin.among(active).B @ found.mean) is None:
+            return _as_fit(fit, *last, moved)
     return _as_fit(fit, here, origin.among(active), found, active, moved)
 
 
@@ -187,7 +191,8 @@ def _evidence(data: SplitQuadratic, found: Posterior) -> float:
 
 def _distance(step: np.ndarray, found: Posterior, parameters: Parameters) -> float:
     """Root mean square of a step in posterior standard deviations, which no basis of a term's functions changes."""
-    return float(np.sqrt(np.mean(step**2 / parameters.block_means(found.variances))))
+    size = linalg.norm(step / np.sqrt(parameters.block_means(found.variances)), check_finite=False)  # without squares
+    return float(size / np.sqrt(len(step)))
 
 
 def _step(information: Information, here: Expansion, origin: Origin, found: Posterior) -> Expansion | None:

@@ -1,0 +1,59 @@
+"""The count runs, and counts what is lost: ``python -m tests.reliability``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import mutants, reliability
+from tests.mutants import MUTANTS
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_it_runs_as_a_command_on_a_selection():
+    command = [sys.executable, "-m", "tests.reliability", "--only", "inputs", "mutants", "--select", "odd_input"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed, of, total = lines[0].split()[-3:]
+    assert (of, passed) == ("of", total)
+    assert int(total) >= 15
+    assert f"of {len(MUTANTS)}" in lines[1]
+    assert lines[-1].split() == ["lost", "nothing"]
+
+
+def test_a_failure_is_lost(tmp_path, monkeypatch, capsys):
+    (tmp_path / "tests").mkdir()
+    text = "import pytest\n\n\ndef test_right(record_property):\n    record_property('examples', 7)\n"
+    (tmp_path / "tests" / "test_wrong.py").write_text(text + "\n\ndef test_wrong():\n    assert False\n")
+    monkeypatch.setattr(reliability, "ROOT", tmp_path)
+    monkeypatch.setattr(reliability, "GROUPS", {"faults": reliability.Group("faults", ("test_wrong.py",), "")})
+    assert reliability.main(["--only", "faults"]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split(maxsplit=1) == ["faults", "1 of 2, 7 examples"]
+    assert out[-1].endswith("test_wrong.py::test_wrong")
+
+
+@pytest.mark.parametrize(("alive", "code"), [(2, 0), (3, 1)])
+def test_fewer_than_three_mistakes_may_survive(alive, code, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reliability, "RECORD", tmp_path / "record.json")
+    found = {str(m): {"caught": k >= alive, "digest": m.digest()} for k, m in enumerate(MUTANTS)}
+    found[str(MUTANTS[-1])]["digest"] = "another"
+    reliability.keep(mutants=found, coverage={"percent": 97.5, "digest": "another"})
+    assert reliability.main(["--only", "mutants", "coverage"]) == code
+    out = capsys.readouterr().out
+    assert f"{len(MUTANTS) - alive} of {len(MUTANTS)}, 1 of them before" in out
+    assert "97.5 %, before the package changed" in out
+    del found[str(MUTANTS[5])]
+    reliability.keep(mutants=found, coverage={"percent": 96.9, "digest": "another"})
+    assert reliability.main(["--only", "mutants", "coverage"]) == 1
+    assert "1 not run" in capsys.readouterr().out
+
+
+def test_mistakes_and_counts_keep_one_record():
+    assert mutants.keep is reliability.keep
+    assert set(reliability.record()["mutants"]) <= set(map(str, MUTANTS))
