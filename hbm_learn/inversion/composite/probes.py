@@ -22,9 +22,11 @@ from hbm_learn.inversion.composite.objective import HessianProducts, Objective, 
 from hbm_learn.inversion.composite.sums import Composite
 from hbm_learn.optimise.newton_cg import conjugate_gradients
 
-# Draws for each site's factor, of a rough fit those that want a solution, and the weight of its prior.
+# Draws for each site's factor, of a rough fit those that want a solution, and the weight of its prior; and of a rough
+# fit for the mean over each order.
 _SITE_DRAWS, _ROUGH_DRAWS = 1500, 750
 _PRIOR_DRAWS = 200.0
+_ORDER_DRAWS = 10_000
 # The step at which the factors have settled: far below what the draws tell.
 _SETTLED = 1e-3
 
@@ -40,7 +42,7 @@ class Probes:
         The minimum.
     random_state : int or None
     rough : bool
-        Half as many solutions: a start for something better.
+        Fewer solutions, where couplings are many: a start for something better.
     """
 
     def __init__(self, objective: Objective, theta: np.ndarray, random_state: Any = None, rough: bool = False):
@@ -48,7 +50,12 @@ class Probes:
         self.H = HessianProducts(objective, theta)
         columns_an_entry = self.composite.map.n_fields / len(self.composite.map.column)
         self.n_scores = int(np.clip(np.ceil(_SITE_DRAWS * columns_an_entry), 2, 12))
-        self.n_draws = int(np.clip(np.ceil(_ROUGH_DRAWS * columns_an_entry), 1, 6)) if rough else self.n_scores
+        self.n_draws = self.n_scores
+        if rough:
+            columns = self.composite.parameters.columns
+            fewest = min((len(columns.block(k)) for k in columns.orders), default=1)
+            wanted = max(_ROUGH_DRAWS * columns_an_entry, _ORDER_DRAWS / fewest)
+            self.n_draws = min(self.n_scores, int(np.ceil(wanted)))
         # A prior makes some directions stiff, and soft ones must be right before these can be.
         self._rtol = (0.02 if rough else 0.01) if self.ridge.any() else 0.05
         self.rng = generator(random_state)

@@ -28,7 +28,7 @@ from hbm_learn.inversion.composite.losses import Loss, SiteLosses
 from hbm_learn.inversion.parameters import UNBOUNDED, Parameters
 
 # Entries of the monomials of one part of the rows: they stay in cache between the two products.
-_PART = 2**19
+_PART = 2**20
 # A pass below this many flops is done in float64.
 _SMALL = 2e8
 # Rows of the Hessian's subsample, to begin with: so many for each parameter that a column has for itself (of the P in
