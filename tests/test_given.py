@@ -849,6 +849,11 @@ def test_the_report_says_what_is_given(survey, tmp_path):
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<dt>given</dt><dd>group, age</dd>" in text
     assert "numeric, given" in text
+    bars = re.findall(r'class="bars">(.*?)</div>', text)
+    shown = [re.findall(r"<span>([^<]*)</span>", each) for each in bars]
+    # value, share and own weight of each value, of which given labels have none
+    assert [each[2::3] for each in shown if "a" in each[::3] or "control" in each[::3]] == [["", ""]]
+    assert all(each[2::3] == [""] * (len(each) // 3) or "" not in each[2::3] for each in shown)
     with pytest.raises(ValueError, match="some columns are given"):
         plots.MomentsDisplay.from_estimator(est)
     shown = plots.MomentsDisplay.from_estimator(est, given=few[["group", "age"]], n_samples=3000)

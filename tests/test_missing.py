@@ -12,7 +12,7 @@ from scipy import optimize, sparse, stats
 from hbm_learn import HBM, BoltzmannMachine, Moments, Nominal, datasets, invert, sample
 from hbm_learn.data.incomplete import IncompleteRows
 from hbm_learn.data.samples import Samples
-from hbm_learn.inversion.missing import shares
+from hbm_learn.inversion.missing import shares, stochastic
 from hbm_learn.inversion.missing.imputation import Imputer
 from hbm_learn.inversion.missing.observed import ObservedFit, ObservedPoint
 from hbm_learn.inversion.parameters import Parameters
@@ -317,6 +317,27 @@ def test_shares_are_those_of_the_exact_information():
     ratio = shares.from_copies(parameters, filled) / fit.informed(found)
     assert np.abs(ratio[8:] - 1.0).max() < 0.15
     assert abs(ratio[8:].mean() - 1.0) < 0.05
+
+
+def test_the_noise_of_copies_is_within_what_errors_allow_for(monkeypatch):
+    """Fits of one table from other draws differ by no more than (1 − f)/(m f) of the variance, as is told of them.
+
+    With few copies until the last round, whose noise that one passes on, they differ by more.
+    """
+    model = datasets.make_planted(10, {2: 12}, random_state=5)
+    X = with_gaps(sample(model, 1500, random_state=3), 0.3, 4)
+
+    def noise():
+        fits = [HBM(order=2, refine="pseudolikelihood", alpha=0.0, random_state=seed).fit(X) for seed in (1, 2, 3, 4)]
+        weights = np.array([est.weights_ for est in fits])
+        return (weights.var(axis=0, ddof=1) / fits[0].standard_errors_ ** 2).mean(), fits[0]
+
+    found, est = noise()
+    f = est.result_.informed.mean()
+    told = (1.0 - f) / (stochastic.COPIES * f)
+    assert 0.1 * told < found < told
+    monkeypatch.setattr(stochastic, "WITH_ALL", 1)
+    assert noise()[0] > 1.2 * told
 
 
 def test_stochastic_em_comes_to_the_observed_likelihood():

@@ -98,7 +98,8 @@ def _bars(est: HBM, i: int, ordered: list[Any] | None) -> str:
     if not _has_bars(est, i):
         return ""
     shares, own = est.moments_.frequencies[i], est.model_.own[i]
-    own = own - own.mean()
+    # What is given has no weights of its own.
+    weights = [""] * len(own) if est.model_.space.given[i] else [words.signed(float(w), 2) for w in own - own.mean()]
     alphabet = est.model_.space.alphabets[i]
     values = [value_name(v) for v in alphabet.values.tolist()]  # type: ignore[union-attr]
     if ordered is not None and not alphabet.is_nominal and alphabet.bounds[1] < len(ordered):
@@ -106,7 +107,7 @@ def _bars(est: HBM, i: int, ordered: list[Any] | None) -> str:
     shown = range(len(values)) if len(values) <= MAX_BARS else np.sort(np.argsort(-shares, kind="stable")[:MAX_BARS])
     rows = "".join(
         f'<span>{escape(values[k])}</span><i><b style="width:{100 * shares[k] / shares.max():.1f}%"></b></i>'
-        f"<span>{words.percent(float(shares[k]))}</span><span>{words.signed(float(own[k]), 2)}</span>"
+        f"<span>{words.percent(float(shares[k]))}</span><span>{weights[k]}</span>"
         for k in shown
     )
     left = len(values) - len(shown)
