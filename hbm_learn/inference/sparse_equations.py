@@ -209,15 +209,15 @@ class SparseSecondOrder(SparseConsistency):
             return None
         vertices = self._vertices
         g = vertices.g(s.m)
-        reaction = vertices.reaction(g, s.V[0].ravel())
-        Lambda = s.Lambda - 2.0 * alpha**2 * reaction.by_V
+        value, by_m, by_V = vertices.field(g, s.V[0].ravel())
+        Lambda = s.Lambda - 2.0 * alpha**2 * by_V
         inverse = self.respond(s, Lambda, alpha)
         if inverse is None:
             return None
         root, pairs = s.L[0].ravel(), vertices.pairs
         chi = root[pairs].prod(axis=1) * inverse.blocks(pairs)[:, 0, 1]
-        field = alpha * (vertices.T(g) @ chi) + alpha**2 * reaction.by_m
-        return SparsePoint(self, alpha, s, Lambda, inverse, field, alpha**2 * reaction.value)
+        field = alpha * (vertices.T(g) @ chi) + alpha**2 * by_m
+        return SparsePoint(self, alpha, s, Lambda, inverse, field, alpha**2 * value)
 
 
 def sparse_problem(model: BoltzmannMachine, second: bool = False, size: int = SPARSE_SIZE) -> SparseConsistency | None:

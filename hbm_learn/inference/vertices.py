@@ -129,32 +129,47 @@ class Vertices:
             np.add.at(out, (rows[:, i], rows[:, l]), values * chi[rows[:, j], rows[:, k]])
         return out + out.T
 
+    def field(self, g: np.ndarray, V: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Φ, ∂Φ/∂m (N,) and ∂Φ/∂V (Q,); V (Q,) flat."""
+        Kg = self._paired(g, V)
+        gradient = np.zeros(self.n_flat)
+        for k, a, b, at in self._partners:
+            values, gg = V[at], g[a] * g[b]
+            for p in range(k):
+                without = np.delete(values, p, axis=1).prod(axis=1)
+                gradient += np.bincount(at[:, p], 0.5 * gg * without, minlength=self.n_flat)
+        below, l, above = self._ups
+        by_m = np.bincount(l, Kg[below] * g[above], minlength=self.n)
+        return 0.5 * float(g @ Kg), by_m, gradient
+
+    def _paired(self, g: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """Σ_B′ Π V_{BB′} g_B′ of every set B."""
+        Kg = np.zeros(len(self.sets))
+        for _, a, b, at in self._partners:
+            Kg += np.bincount(a, g[b] * V[at].prod(axis=1), minlength=len(Kg))
+        return Kg
+
     def reaction(self, g: np.ndarray, V: np.ndarray) -> Reaction:
         """Φ and its derivatives; V (Q,) flat."""
         n_sets, n, Q = len(self.sets), self.n, self.n_flat
-        Kg = np.zeros(n_sets)
-        gradient = np.zeros(Q)
+        value, by_m, gradient = self.field(g, V)
+        Kg = self._paired(g, V)
         K, Z, VV = _Entries(), _Entries(), _Entries()
         for k, a, b, at in self._partners:
             values, gg = V[at], g[a] * g[b]
-            product = values.prod(axis=1)
-            Kg += np.bincount(a, g[b] * product, minlength=n_sets)
-            K.add(a, b, product)
+            K.add(a, b, values.prod(axis=1))
             for p in range(k):
-                without = np.delete(values, p, axis=1).prod(axis=1)
-                gradient += np.bincount(at[:, p], 0.5 * gg * without, minlength=Q)
-                Z.add(at[:, p], a, g[b] * without)
+                Z.add(at[:, p], a, g[b] * np.delete(values, p, axis=1).prod(axis=1))
                 for q in range(p):
                     both = 0.5 * gg * np.delete(values, (p, q), axis=1).prod(axis=1)
                     VV.add(at[:, p], at[:, q], both)
                     VV.add(at[:, q], at[:, p], both)
         below, l, above = self._ups
-        by_m = np.bincount(l, Kg[below] * g[above], minlength=n)
         Dg = coo_array((g[above], (below, l)), shape=(n_sets, n)).tocsr()
         second = coo_array((Kg[below], (l, above)), shape=(n, n_sets)).tocsr()
         by_mm = Dg.T @ K.matrix(n_sets, n_sets) @ Dg + second @ Dg
         by_Vm = Z.matrix(Q, n_sets) @ Dg
-        return Reaction(0.5 * float(g @ Kg), by_m, gradient, by_mm, by_Vm, VV.matrix(Q, Q))
+        return Reaction(value, by_m, gradient, by_mm, by_Vm, VV.matrix(Q, Q))
 
 
 class _Entries:
