@@ -27,7 +27,8 @@ def read(path: str | Path, na: Sequence[str | float] | None = None) -> Any:
 
     Text, categories and gaps stay as they are. CSV and TSV may lack a header (a first line of numbers is data), may be
     separated by semicolons, and may be compressed (.gz, .bz2 or .xz; see ``packed`` for how much). An .npz file holds
-    one array, or one called X or data, and perhaps ``feature_names``. Labelled values of SPSS and Stata files become categories, see ``labelled``.
+    one array, or one called X or data, and perhaps ``feature_names``. Labelled values of SPSS and Stata files become
+    categories, see ``labelled``.
 
     Parameters
     ----------
