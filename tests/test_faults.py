@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import bz2
+import gzip
 import io
+import lzma
 import os
 import re
 import resource
@@ -15,13 +18,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyreadstat
 import pytest
 from numpy.lib import format as npy
 
 import hbm_learn
 from hbm_learn import BoltzmannMachine, datasets
 from hbm_learn.cli import main
-from hbm_learn.io import models, tables
+from hbm_learn.io import models, packed, tables
 from hbm_learn.io.archives import Archive
 
 MODEL = datasets.make_planted(8, {2: 6, 3: 2}, random_state=41)
@@ -263,6 +267,64 @@ def test_tables_in_archives_are_looked_at_too(tmp_path, capsys):
         tables.read(path)
     assert main(["info", str(path)]) == 2
     assert "Python objects" in capsys.readouterr().err
+
+
+def bomb(path):
+    """A table of 16 MiB or more in a small file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rows = b"a,b\n" + b"1,0\n" * 2**22
+    match path.suffix:
+        case ".gz":
+            path.write_bytes(gzip.compress(rows))
+        case ".bz2":
+            path.write_bytes(bz2.compress(rows))
+        case ".xz":
+            path.write_bytes(lzma.compress(rows))
+        case ".parquet":
+            parquet.write_table(pa.table({"a": np.zeros(2**21, dtype=np.int8)}), path)
+        case ".xlsx":
+            pd.DataFrame({"a": [1]}).to_excel(path, index=False)
+            with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("xl/worksheets/sheet2.xml", bytes(2**24))
+        case _:
+            pyreadstat.write_sav(pd.DataFrame({"a": np.zeros(2**21)}), path, compress=True)
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.bz2", "t.csv.xz", "t.parquet", "t.xlsx", "t.zsav"])
+def test_a_bomb_that_is_a_table_is_refused_before_it_is_read(name, tmp_path, monkeypatch, capsys):
+    """Here the limit is 8 MiB; under that of the machine, it is the table that it is."""
+    path = bomb(tmp_path / name)
+    assert path.stat().st_size < 2**19
+    if name == "t.parquet":
+        assert len(tables.read(path)) == 2**21
+    monkeypatch.setattr(packed, "limit", lambda: 2**23)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=rf"{re.escape(name)}: unpacked, .* limit is 0\.01 GiB .*partial_fit"):
+            tables.read(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**24  # LZMA's own window is 8 MiB
+    finally:
+        tracemalloc.stop()
+    assert main(["info", str(path)]) == 2
+    assert "unpacked" in capsys.readouterr().err
+
+
+def test_small_compressed_tables_are_no_bombs(tmp_path, monkeypatch):
+    monkeypatch.setattr(packed, "limit", lambda: 2**16)
+    frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
+    for name in ("t.csv.gz", "t.csv.bz2", "t.csv.xz"):
+        frame.to_csv(tmp_path / name, index=False)
+        pd.testing.assert_frame_equal(tables.read(tmp_path / name), frame)
+
+
+def test_the_limit_is_a_quarter_of_the_memory(monkeypatch):
+    monkeypatch.setattr(packed, "memory", lambda: 2**34)
+    assert packed.limit() == 2**32
+    monkeypatch.setattr(packed, "memory", lambda: 2**20)
+    assert packed.limit() == 2**28
 
 
 def test_other_things_than_files_are_refused():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from tests import mutants, reliability
 from tests.mutants import MUTANTS
@@ -57,3 +60,16 @@ def test_fewer_than_three_mistakes_may_survive(alive, code, tmp_path, monkeypatc
 def test_mistakes_and_counts_keep_one_record():
     assert mutants.keep is reliability.keep
     assert set(reliability.record()["mutants"]) <= set(map(str, MUTANTS))
+
+
+def test_the_oldest_versions_that_are_tested_are_those_that_are_allowed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    optional = project["optional-dependencies"]
+    wanted = map(Requirement, [*project["dependencies"], *optional["parquet"], *optional["excel"], *optional["spss"]])
+    bounds = {each.name: next(s.version for s in each.specifier if s.operator == ">=") for each in wanted}
+    lines = (ROOT / ".ci" / "oldest.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert len(bounds) >= 14
+    for name, bound in bounds.items():
+        least, tested = Version(bound).release, Version(pins[name]).release
+        assert tested[: len(least)] == least, f"{name}: >={bound}, and {pins[name]} is tested"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn.io import labelled
+from hbm_learn.io import labelled, packed
 from hbm_learn.io import models as _storage
 from hbm_learn.io.archives import DAMAGED, Archive
 from hbm_learn.io.replacing import replacing
@@ -26,8 +26,9 @@ def read(path: str | Path, na: Sequence[str | float] | None = None) -> Any:
     """The table in a file: a data frame if its columns have names, else an array; (rows, columns).
 
     Text, categories and gaps stay as they are. CSV and TSV may lack a header (a first line of numbers is data), may be
-    separated by semicolons, and may be compressed (.csv.gz). An .npz file holds one array, or one called X or data, and
-    perhaps ``feature_names``. Labelled values of SPSS and Stata files become categories, see ``labelled``.
+    separated by semicolons, and may be compressed (.gz, .bz2 or .xz; see ``packed`` for how much). An .npz file holds
+    one array, or one called X or data, and perhaps ``feature_names``. Labelled values of SPSS and Stata files become
+    categories, see ``labelled``.
 
     Parameters
     ----------
@@ -41,6 +42,7 @@ def read(path: str | Path, na: Sequence[str | float] | None = None) -> Any:
         raise FileNotFoundError(f"{path}: there is no such file.")
     kind, missing = _kind(path), [] if na is None else list(na)
     try:
+        packed.check(path)
         table = READERS[kind](path, missing) if kind == "text" else _without(READERS[kind](path), missing)
         if hasattr(table, "columns"):
             table.columns = _unique([str(name).strip() for name in table.columns])
@@ -141,8 +143,8 @@ def _written_kind(path: Path) -> str:
 
 def _suffix(path: Path) -> str:
     """The suffix that names the format, under one of compression."""
-    packed = path.suffix.lower() in (".gz", ".bz2", ".xz", ".zst")
-    return Path(path.stem).suffix.lower() if packed else path.suffix.lower()
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix in packed.STREAMS else suffix
 
 
 # ---------------------------------------------------------------------- reading
