@@ -47,10 +47,8 @@ def _compile(package, folder):
     parts = min(os.cpu_count() or 1, 4)
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("NUMBA_DISABLE_JIT", None)
-    running = [
-        subprocess.Popen([sys.executable, "-c", ALONE, str(package), str(folder), str(part), str(parts)], env=environment)
-        for part in range(parts)
-    ]
+    command = [sys.executable, "-c", ALONE, str(package), str(folder)]
+    running = [subprocess.Popen([*command, str(part), str(parts)], env=environment) for part in range(parts)]
     try:
         for process in running:
             if process.wait(SECONDS):

@@ -47,9 +47,9 @@ def written(kind: Any) -> str:
     if isinstance(kind, types.Array):
         return f"{kind.dtype}:{kind.ndim}{kind.layout}{'' if kind.mutable else '-'}"
     if isinstance(kind, types.BaseTuple):
-        named = kind.instance_class if isinstance(kind, types.BaseNamedTuple) else None
+        named, parts = getattr(kind, "instance_class", None), getattr(kind, "types", ())
         name = "" if named is None else f"{named.__module__.removeprefix(f'{PREFIX}.')}.{named.__name__}"
-        return f"{name}({','.join(map(written, kind))})"
+        return f"{name}({','.join(map(written, parts))})"
     return str(kind)
 
 
@@ -67,7 +67,7 @@ def read(text: str) -> Any:
     array = re.fullmatch(r"(\w+):(\d+)([ACF])(-?)", text)
     if array:
         dtype, ndim, layout, read_only = array.groups()
-        return types.Array(getattr(types, dtype), int(ndim), layout, readonly=bool(read_only))
+        return types.Array(getattr(types, dtype), int(ndim), layout, readonly=bool(read_only))  # type: ignore[arg-type]
     return types.boolean if text == "bool" else getattr(types, text)
 
 
@@ -93,4 +93,3 @@ def fill(folder: Path, part: int, parts: int) -> None:
     for line in LISTED.read_text().splitlines()[part::parts]:
         name, *signature = line.split()
         found[name].compile(tuple(map(read, signature)))
-

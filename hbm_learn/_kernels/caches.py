@@ -97,7 +97,9 @@ class Nowhere(_CacheLocator):
 class Kept(CompileResultCacheImpl):
     """numba's choice of a folder: NUMBA_CACHE_DIR, beside the source, or the user's cache folder; or none."""
 
-    _locator_classes = [*vars(CacheImpl)["_locator_classes"], Nowhere]
+    def __init__(self, function: Any) -> None:
+        self._locator_classes: list[Any] = [*vars(CacheImpl)["_locator_classes"], Nowhere]
+        super().__init__(function)
 
 
 class KernelCache(FunctionCache):
@@ -108,7 +110,7 @@ class KernelCache(FunctionCache):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
         self._writable = True
-        self._cache_file = Files([AHEAD, Path(self._cache_path)], self._impl.filename_base)
+        self._cache_file: Any = Files([AHEAD, Path(self._cache_path)], self._impl.filename_base)
 
     def keep_in(self, folder: Path) -> None:
         """Read and write this folder alone."""

@@ -149,7 +149,10 @@ def pseudo_finite(sites, codes, F, base, tables, weights, first, second, losses)
     """ℓ = ln Σ_a exp(Σ_k O_k(a) η_k) − Σ_k O_k(x) η_k: derivatives are moments of O under the site's distribution."""
     O, value_ptr, column_ptr, outputs, output_ptr, pair, pair_ptr = tables
     want = second.shape[0] > 0
-    p, mean = np.empty(np.diff(value_ptr).max()), np.empty(O.shape[1])
+    most = 0
+    for i in range(len(value_ptr) - 1):  # np.diff(…).max() takes a second to compile
+        most = max(most, value_ptr[i + 1] - value_ptr[i])
+    p, mean = np.empty(most), np.empty(O.shape[1])
     centred, moments = np.empty(O.shape[1]), np.empty((O.shape[1], O.shape[1]))
     for i in sites:
         first_value, q = value_ptr[i], value_ptr[i + 1] - value_ptr[i]
@@ -180,7 +183,9 @@ def pseudo_finite(sites, codes, F, base, tables, weights, first, second, losses)
                 first[out[k], row] = mean[k] - mine[x, k]
             if want:
                 # Values outside, outputs inside: neighbours in memory, which matters from a dozen labels on.
-                moments[:o, :o] = 0.0
+                for k in range(o):
+                    for l in range(k, o):
+                        moments[k, l] = 0.0
                 for a in range(q):
                     for k in range(o):
                         centred[k] = mine[a, k] - mean[k]

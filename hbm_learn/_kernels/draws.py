@@ -5,9 +5,6 @@ For many chains ("lanes") at once.
 Random bits: xoshiro256++ (Blackman & Vigna 2021), one generator a lane, state (4, L), so that a loop over lanes is one
 over contiguous words, which LLVM turns into vector instructions. Period 2²⁵⁶ − 1; it passes BigCrush and PractRand.
 Lanes are seeded from ``numpy.random.SeedSequence``: no run is long enough for two of them to overlap.
-
-Numba's cache does not see that a caller in another file inlined an older version of these: after an edit here, touch
-gibbs.py.
 """
 
 from __future__ import annotations

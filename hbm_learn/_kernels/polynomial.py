@@ -134,5 +134,7 @@ def gradients_on_rows(X, members, indptr, weights):
     """F_i(x) for each row of X, shape (N, n)."""
     out = np.empty(X.shape)
     for row in range(X.shape[0]):
-        out[row] = gradient(X[row], members, indptr, weights)
+        F = gradient(X[row], members, indptr, weights)
+        for i in range(len(F)):  # out[row] = F would take a second more to compile, for the sake of an error's text
+            out[row, i] = F[i]
     return out

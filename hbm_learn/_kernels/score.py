@@ -29,7 +29,8 @@ def products(Y, rows, start, out):
     for t in range(T):
         first = Y[rows[t, 0], start : start + C]
         if k == 1:
-            out[t] = first
+            for r in range(C):  # out[t] = first would take four times as long to compile as the rest
+                out[t, r] = first[r]
             continue
         second = Y[rows[t, 1], start : start + C]
         for r in range(C):

@@ -82,6 +82,7 @@ def mapped(sums: Sequence[np.ndarray], first: np.ndarray, weights: np.ndarray) -
     weights : (N, B) array
         Zero where a column has fewer than B sources.
     """
+    weights = np.array(weights)  # not read-only, for which the kernels would be compiled once more
     used = (weights != 0) * np.arange(1, weights.shape[1] + 1)
     return tuple(_MAPS[k](S, first, used.max(axis=1), weights) for k, S in enumerate(sums, start=1))
 
@@ -89,7 +90,7 @@ def mapped(sums: Sequence[np.ndarray], first: np.ndarray, weights: np.ndarray) -
 def scaled(sums: Sequence[np.ndarray], scale: np.ndarray, order: int = 1) -> tuple[np.ndarray, ...]:
     """The sums of Π (scale y) from those of Π y, of orders from ``order`` on."""
     n = len(scale)
-    own = (np.arange(n), np.ones(n, dtype=np.int64), scale[:, None])
+    own = (np.arange(n), np.ones(n, dtype=np.int64), np.array(scale)[:, None])
     return tuple(_MAPS[k](S, *own) for k, S in enumerate(sums, start=order))
 
 

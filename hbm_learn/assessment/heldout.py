@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
 from hbm_learn.data.tables import complete_rows
@@ -39,6 +38,8 @@ def by_order(est: Any, X: Any, random_state: int = 0) -> HeldOut:
     Finite values are fitted by pseudolikelihood, which is what is scored. ValueError if a part cannot be fitted, as one
     that lacks a label.
     """
+    from sklearn.model_selection import KFold  # takes a tenth of a second to import, and is seldom used
+
     X = complete_rows(X, None).X
     most = MAX_ROWS_OF_MANY if len(est.weights_) > MANY else MAX_ROWS
     rows = np.random.default_rng(random_state).permutation(np.shape(X)[0])[:most]

@@ -51,7 +51,7 @@ class Node:
     """
 
     def __init__(self, data: NodeData, site: int, model: Interactions):
-        self.data, self.site, self.model, self.O = data, site, model, data.own[site]
+        self.data, self.site, self.model, self.O = data, site, model, _plain(data.own[site])
         self.first = int(data.space.column_ptr[site])
         self.n_columns = int(data.space.column_ptr[site + 1]) - self.first
         rests, columns, where = _members(model, range(self.first, self.first + self.n_columns))
@@ -138,8 +138,8 @@ class Node:
         if self.is_binary:
             residual, seen = two_values.residuals(eta[:, 0], self.gap, self.side[where], w)
             return residual[:, None], np.log(seen) @ w if with_value else np.zeros(len(eta))
-        residual = np.empty_like(eta)
-        value = score.residuals(eta, self.O, self.x[where], w, residual)
+        residual = np.empty(eta.shape)
+        value = score.residuals(_plain(eta), self.O, self.x[where], w, residual)
         return residual, value
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
@@ -164,7 +164,7 @@ class Node:
         if self.is_binary:
             return two_values.variances(eta, self.gap, self.weights[where])[None]
         out = np.empty((len(eta), *eta.shape))
-        score.covariances(eta, self.O, self.weights[where], out)
+        score.covariances(_plain(eta), self.O, self.weights[where], out)
         return out
 
     def covariance_products(self, eta: np.ndarray, h: np.ndarray, where: slice) -> np.ndarray:
@@ -172,8 +172,8 @@ class Node:
         w = self.weights[where]
         if self.is_binary:
             return two_values.variances(eta, self.gap, w) * h
-        out = np.empty_like(h)
-        score.covariance_products(eta, h, self.O, w, out)
+        out = np.empty(h.shape)
+        score.covariance_products(_plain(eta), _plain(h), self.O, w, out)
         return out
 
     def unseen(self, params: np.ndarray) -> np.ndarray:
@@ -275,6 +275,11 @@ class Node:
         """The mean variance of the node's columns given the others, at most about 1: what a test has to work with."""
         fields = self.ptr[: self.n_columns]
         return float(np.mean(np.diag(self.H)[fields])) / self.data.n_samples
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Contiguous and writable: one layout, for which the kernels are compiled once."""
+    return np.require(array, requirements=("C", "W"))
 
 
 def fit_nodes(

@@ -18,6 +18,7 @@ import numpy as np
 
 from hbm_learn._threads import blas_for
 from hbm_learn._validation import check_number, check_options, check_refinement, choose, settled_seed
+from hbm_learn.considered import require_room
 from hbm_learn.data.given import given_patterns
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
@@ -166,6 +167,7 @@ def _by_likelihood(
 
 
 def _columns(moments: Moments, interactions: Any) -> Interactions:
+    require_room(interactions, moments.order, moments.space)
     if interactions is None:
         return all_terms(moments.order, moments.space)
     if isinstance(interactions, Interactions):
