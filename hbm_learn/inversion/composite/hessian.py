@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from hbm_learn._kernels import conditional
+from hbm_learn._kernels.symmetric import expand2
 from hbm_learn.data.rows import Block
 from hbm_learn.inversion.composite.sums import Composite, PartValues, Sample
 
@@ -31,9 +32,9 @@ def hessian(
         return [part[1].sum(), *(sites.gram(i, values) for i in range(composite.n_features))]
 
     if sample is None:
-        total, *grams = composite.over_rows(work, stride, offset)
+        total, *grams = composite.over_rows(work, stride, offset, n_bytes=sites.n_bytes)
     else:
-        total, *grams = composite.over_sample(lambda part, stride: work(part), sample)
+        total, *grams = composite.over_sample(lambda part, stride: work(part), sample, sites.n_bytes)
     H = np.zeros((composite.n_params, composite.n_params))
     for i, (where, gram) in enumerate(zip(sites.params, grams)):
         gram *= scale[i] / total
@@ -78,9 +79,16 @@ def score_covariance(
         scores *= np.sqrt(part[1] / M).astype(scores.dtype)
         return [scores @ scores.T, mean, part[1].sum()]
 
-    V, mean, total = composite.over_sample(work, sample or Sample())
+    half, mean, total = composite.over_sample(work, sample or Sample(), 4 * composite.n_params**2, _with_half)
+    V = expand2(half, composite.n_params)
     V -= np.outer(mean, mean / (M * total))
     return V
+
+
+def _with_half(sums: list) -> list:
+    """The lower half of a symmetric matrix, row by row, in place of all of it."""
+    V, *rest = sums
+    return [V[np.tril_indices(len(V))], *rest]
 
 
 def diagonal_and_own(composite: Composite, theta: np.ndarray, stride: int = 1) -> tuple[np.ndarray, sparse.csr_array]:
@@ -120,6 +128,11 @@ class _Sites:
         self.map, self.outputs = composite.map, composite.outputs
         self.site_fields = composite.parameters.field_ptr
         self.params = [composite.site_params(i) for i in range(composite.n_features)]
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all Gram matrices."""
+        return 8 * sum(len(each) ** 2 for each in self.params)
 
     def blocks(self, i: int, Phi: np.ndarray) -> list[tuple[slice, np.ndarray | None]]:
         """For each output of site i, where its parameters are and ∂η/∂θ (K, R) there; None stands for 1."""
