@@ -32,12 +32,13 @@ def hessian(
         return [part[1].sum(), *(sites.gram(i, values) for i in range(composite.n_features))]
 
     if sample is None:
-        total, *grams = composite.over_rows(work, stride, offset, n_bytes=sites.n_bytes)
+        blocks = composite.rows.blocks(stride, offset, None, sites.n_bytes)
+        total, *halves = composite.over_blocks(work, blocks, _halves)
     else:
-        total, *grams = composite.over_sample(lambda part, stride: work(part), sample, sites.n_bytes)
+        total, *halves = composite.over_sample(lambda part, stride: work(part), sample, sites.n_bytes, _halves)
     H = np.zeros((composite.n_params, composite.n_params))
-    for i, (where, gram) in enumerate(zip(sites.params, grams)):
-        gram *= scale[i] / total
+    for i, (where, half) in enumerate(zip(sites.params, halves)):
+        gram = expand2(half * (scale[i] / total), len(where))
         if sums:
             slope = composite.site_slopes(sums, i) * scale[i]
             gram -= np.outer(slope, slope)
@@ -79,16 +80,15 @@ def score_covariance(
         scores *= np.sqrt(part[1] / M).astype(scores.dtype)
         return [scores @ scores.T, mean, part[1].sum()]
 
-    half, mean, total = composite.over_sample(work, sample or Sample(), 4 * composite.n_params**2, _with_half)
+    half, mean, total = composite.over_sample(work, sample or Sample(), 4 * composite.n_params**2, _halves)
     V = expand2(half, composite.n_params)
     V -= np.outer(mean, mean / (M * total))
     return V
 
 
-def _with_half(sums: list) -> list:
-    """The lower half of a symmetric matrix, row by row, in place of all of it."""
-    V, *rest = sums
-    return [V[np.tril_indices(len(V))], *rest]
+def _halves(sums: list) -> list:
+    """The lower halves of symmetric matrices, row by row, in place of all of them; what is no matrix as it is."""
+    return [each[np.tril_indices(len(each))] if np.ndim(each) == 2 else each for each in sums]
 
 
 def diagonal_and_own(composite: Composite, theta: np.ndarray, stride: int = 1) -> tuple[np.ndarray, sparse.csr_array]:
@@ -131,8 +131,8 @@ class _Sites:
 
     @property
     def n_bytes(self) -> int:
-        """Of all Gram matrices."""
-        return 8 * sum(len(each) ** 2 for each in self.params)
+        """Of the halves of all Gram matrices."""
+        return 4 * sum(len(each) ** 2 for each in self.params)
 
     def blocks(self, i: int, Phi: np.ndarray) -> list[tuple[slice, np.ndarray | None]]:
         """For each output of site i, where its parameters are and ∂η/∂θ (K, R) there; None stands for 1."""

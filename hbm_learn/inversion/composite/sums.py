@@ -216,13 +216,9 @@ class Composite:
         stride: int = 1,
         offset: int = 0,
         among: np.ndarray | Chunks | None = None,
-        n_bytes: int = 0,
     ) -> list[Any]:
-        """Σ work(part) over the parts of all rows, or of every ``stride``-th one; of those ``among``, if given.
-
-        ``n_bytes`` is the size of the sum, see ``Rows.blocks``.
-        """
-        return self.over_blocks(work, self.rows.blocks(stride, offset, among, n_bytes))
+        """Σ work(part) over the parts of all rows, or of every ``stride``-th one; of those ``among``, if given."""
+        return self.over_blocks(work, self.rows.blocks(stride, offset, among))
 
     def over_blocks(
         self,
