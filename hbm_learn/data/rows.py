@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from hbm_learn.data.chunks import Chunks
+from hbm_learn.data.reduce import reduce
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.sums import value_counts
 from hbm_learn.space import MISSING, Space
@@ -49,7 +51,7 @@ class Rows:
         self.n_rows = samples.n_samples if self._grouped is None else len(self._grouped[0])
 
     def blocks(
-        self, stride: int = 1, offset: int = 0, among: np.ndarray | Chunks | None = None
+        self, stride: int = 1, offset: int = 0, among: np.ndarray | Chunks | None = None, n_bytes: int = 0
     ) -> Iterable[Block] | Chunks:
         """Every row, or every ``stride``-th one from an offset; the weights sum to about 1 in either case.
 
@@ -60,15 +62,27 @@ class Rows:
         stride, offset : int
         among : (n_rows,) bool array, Chunks or None
             Only of these rows: the weights sum to about their share. Chunks where the rows are.
+        n_bytes : int
+            What would come here of work on the rows of a dask table: some of them come themselves if they are fewer.
         """
         if self._numbered is None:
             return self._here(stride, offset, among)
         chunks = self._numbered if among is None else self._numbered.beside_chunks(among)  # type: ignore[arg-type]
         some, sizes, starts = chunks.then(partial(_some, stride, offset, self.n_samples)), chunks.sizes, chunks.starts
-        if stride == 1:
+        if stride == 1 and among is None:
             return some
         sizes = tuple(len(range((offset - lo) % stride, size, stride)) for lo, size in zip(starts, sizes))
-        return some.merged(sizes, _LEAST_ENTRIES // self.n_features)
+        some = some.merged(sizes, _LEAST_ENTRIES // self.n_features)
+        if self._n_rows_among(sizes, among) * (self.n_features + 8) > n_bytes:
+            return some
+        return [tuple(np.concatenate(arrays) for arrays in zip(*some.each(tuple)))]  # type: ignore[list-item]
+
+    @staticmethod
+    def _n_rows_among(sizes: tuple[int, ...], among: Any) -> int:
+        """How many of so many rows there are at most among some."""
+        if among is None:
+            return sum(sizes)
+        return min(sum(sizes), *reduce(_count, among))
 
     @cached_property
     def _numbered(self) -> Chunks | None:
@@ -111,6 +125,10 @@ class Rows:
         for p, table in zip(self.frequencies, (space or self.space).functions):
             assert table is not None  # frequencies are those of finite values
             yield p, table
+
+
+def _count(mask: Any) -> list[int]:
+    return [int(mask.sum())]
 
 
 def _some(stride: int, offset: int, n_samples: float, block: tuple) -> Block:

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from hbm_learn._kernels import conditional
+from hbm_learn._kernels.symmetric import expand2
 from hbm_learn.data.rows import Block
 from hbm_learn.inversion.composite.sums import Composite, PartValues, Sample
 
@@ -49,11 +50,14 @@ def site_hessians(
         return [part[1].sum(), *(sites.gram(i, values) for i in range(composite.n_features))]
 
     if sample is None:
-        total, *grams = composite.over_rows(work, stride, offset)
+        blocks = composite.rows.blocks(stride, offset, None, sites.n_bytes)
+        total, *halves = composite.over_blocks(work, blocks, _halves)
     else:
-        total, *grams = composite.over_sample(lambda part, stride: work(part), sample)
+        total, *halves = composite.over_sample(lambda part, stride: work(part), sample, sites.n_bytes, _halves)
+    grams = [
+        expand2(half * (scale[i] / total), len(where)) for i, (where, half) in enumerate(zip(sites.params, halves))
+    ]
     for i, gram in enumerate(grams):
-        gram *= scale[i] / total
         if sums:
             slope = composite.site_slopes(sums, i) * scale[i]
             gram -= np.outer(slope, slope)
@@ -124,14 +128,20 @@ def _score_covariances(
             out.append(each @ each.T)
         return out
 
-    total, *sums = composite.over_sample(work, sample or Sample())
-    means, products = sums[: len(sums) // 2], sums[len(sums) // 2 :]
-    return [V - np.outer(mean, mean / (M * total)) for V, mean in zip(products, means)]
+    n_bytes = 4 * sum(each.size for each in inverses)
+    total, *sums = composite.over_sample(work, sample or Sample(), n_bytes, _halves)
+    means, halves = sums[: len(sums) // 2], sums[len(sums) // 2 :]
+    return [expand2(half, len(mean)) - np.outer(mean, mean / (M * total)) for half, mean in zip(halves, means)]
 
 
 def diagonal(composite: Composite, theta: np.ndarray, stride: int = 1) -> np.ndarray:
     """(P,) the diagonal of ∂²Q/∂θ², from every ``stride``-th row."""
     return _diagonal(composite, _curvatures(composite, theta, stride, own=False))
+
+
+def _halves(sums: list) -> list:
+    """The lower halves of symmetric matrices, row by row, in place of all of them; what is no matrix as it is."""
+    return [each[np.tril_indices(len(each))] if np.ndim(each) == 2 else each for each in sums]
 
 
 def diagonal_and_own(composite: Composite, theta: np.ndarray, stride: int = 1) -> tuple[np.ndarray, sparse.csr_array]:
@@ -214,6 +224,11 @@ class _Sites:
         self.site_fields = composite.parameters.field_ptr
         self.params = [composite.site_params(i) for i in range(composite.n_features)]
         self.all = range(composite.n_features)
+
+    @property
+    def n_bytes(self) -> int:
+        """Of the halves of all Gram matrices."""
+        return 4 * sum(len(each) ** 2 for each in self.params)
 
     def blocks(self, i: int, Phi: np.ndarray) -> list[tuple[slice, np.ndarray | None]]:
         """For each output of site i, where its parameters are and ∂η/∂θ (K, R) there; None stands for 1."""

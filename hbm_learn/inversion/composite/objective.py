@@ -27,6 +27,8 @@ from hbm_learn.inversion.composite.sums import Composite, SiteSums, sum_of
 # Up to this many parameters the Hessian may be a matrix, if that costs at most as much as so many products with it.
 MAX_MATRIX = 1000
 _MATRIX_PRODUCTS = 80
+# Products that a Hessian is good for, about.
+_PRODUCTS = 20
 # Parts of the rows that one thread takes together.
 _SHARES = 8
 # Curvatures are taken for at least this share of those of independent variables.
@@ -153,13 +155,13 @@ class HessianProducts:
             return [[kept], part[1].sum(), values.second.sum(axis=1, dtype=np.float64), *slopes]
 
         self.shares: list[list[Any]] | Chunks
-        rows = composite.rows.blocks(composite.stride, objective.n_hessians)
+        rows = composite.rows.blocks(composite.stride, objective.n_hessians, None, 8 * _PRODUCTS * composite.n_params)
         if isinstance(rows, Chunks):  # what is held is held where they are
             made = rows.then(lambda block: sum_of(map(work, composite.parts(block)))).kept()
             self.shares = made.then(lambda sums: sums[0] if sums else [])
             total, means, *slopes = reduce(lambda sums: sums[1:], made)
         else:
-            held, total, means, *slopes = composite.over_rows(work, composite.stride, objective.n_hessians)
+            held, total, means, *slopes = composite.over_blocks(work, rows)
             edges = [len(held) * k // _SHARES for k in range(_SHARES + 1)]
             self.shares = [held[lo:hi] for lo, hi in pairwise(edges) if hi > lo]
         self.losses = slopes[0]

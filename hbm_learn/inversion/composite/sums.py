@@ -231,15 +231,33 @@ class Composite:
         among: np.ndarray | Chunks | None = None,
     ) -> list[Any]:
         """Σ work(part) over the parts of all rows, or of every ``stride``-th one; of those ``among``, if given."""
-        cost = self.map.n_fields * self.map.n_monomials // (4 * self.n_features)
-        blocks = self.rows.blocks(stride, offset, among)
-        return reduce(lambda block: sum_of(map(work, self.parts(block))), blocks, self.n_jobs, max(1, cost))
+        return self.over_blocks(work, self.rows.blocks(stride, offset, among))
 
-    def over_sample(self, work: Callable[[Block, int], Sequence[Any]], sample: Sample) -> list[Any]:
-        """Σ work(part, stride) over the rows that are all taken, with stride 1, and every so many of the others."""
+    def over_blocks(
+        self,
+        work: Callable[[Block], Sequence[Any]],
+        blocks: Iterable[Block] | Chunks,
+        last: Callable[[list[Any]], Any] = list,
+    ) -> list[Any]:
+        """Σ work(part) over the parts of blocks, and what is asked of it, see ``reduce``."""
+        cost = self.map.n_fields * self.map.n_monomials // (4 * self.n_features)
+        return reduce(lambda block: sum_of(map(work, self.parts(block))), blocks, self.n_jobs, max(1, cost), last=last)
+
+    def over_sample(
+        self,
+        work: Callable[[Block, int], Sequence[Any]],
+        sample: Sample,
+        n_bytes: int = 0,
+        last: Callable[[list[Any]], Any] = list,
+    ) -> list[Any]:
+        """Σ work(part, stride) over the rows that are all taken, with stride 1, and every so many of the others.
+
+        ``last`` is asked of the sum of either, where it is made: something that can be added.
+        """
         found = []
         for stride, among in sample.strata:
-            found.append(self.over_rows(lambda part, k=stride: work(part, k), stride, among=among))  # type: ignore[misc]
+            blocks = self.rows.blocks(stride, 0, among, n_bytes)
+            found.append(self.over_blocks(lambda part, k=stride: work(part, k), blocks, last))  # type: ignore[misc]
         return sum_of(found)
 
     def over_shares(self, work: Callable[[Any], Sequence[Any]], shares: list[list[Any]] | Chunks) -> list[Any]:
