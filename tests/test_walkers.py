@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from oracle import SPACES, random_mixed
+from scipy import stats
 
-from hbm_learn import BoltzmannMachine, sample
+from hbm_learn import HBM, BoltzmannMachine, sample
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.inversion.likelihood import approach, monte_carlo, walkers
@@ -149,3 +150,51 @@ def test_rows_or_none_the_maximum_is_the_same():
         assert found.converged, found.status
     z = (fits[0].theta - fits[1].theta) / np.sqrt(0.1 * fits[0].sampling)
     assert np.sqrt(np.mean(z**2)) < 1.6
+
+
+def coexistence_rows(seed, n=40, h=-0.35, J=0.0045, M=5000):
+    """Rows of the model with all triplets alike, two phases .72 to .28: P(Σx) is a sum over 41 terms."""
+    rng, k = np.random.default_rng(seed), np.arange(n + 1)
+    S = 2.0 * k - n
+    log_p = stats.binom.logpmf(k, n, 0.5) + h * S + J * (S**3 - (3 * n - 2) * S) / 6
+    chosen = rng.choice(k, M, p=np.exp(log_p - np.logaddexp.reduce(log_p)))
+    return np.where(rng.random((M, n)).argsort(axis=1) < chosen[:, None], 1, -1)
+
+
+def sums_of(model, rng, draws=40_000):
+    """Draws of Σx under a model that is nearly the same for all variables, with the weights that make them its own."""
+    n, h, J = model.n_features, model.h.mean(), model.weights.mean()
+    k = np.arange(n + 1)
+    S = 2.0 * k - n
+    log_p = stats.binom.logpmf(k, n, 0.5) + h * S + J * (S**2 - n) / 2
+    chosen = rng.choice(k, draws, p=np.exp(log_p - np.logaddexp.reduce(log_p)))
+    Y = np.where(rng.random((draws, n)).argsort(axis=1) < chosen[:, None], 1, -1)
+    total = Y.sum(axis=1)
+    log_w = -model.energy(Y) - h * total - J * (total**2 - n) / 2
+    w = np.exp(log_w - log_w.max())
+    return total, w / w.sum()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_chains_between_two_phases_are_given_time(seed):
+    """Chains that cross slowly follow θ late: with few sweeps a step it goes to and fro about the maximum."""
+    X = coexistence_rows(seed)
+    est = HBM(order=2, refine="likelihood", alpha=1.0, random_state=0).fit(X)
+    assert est.converged_, est.result_.status
+    assert {check.name: check.verdict for check in est.trust_.checks}["fitted moments"] == "good"
+    S, w = sums_of(est.model_, np.random.default_rng(1))
+    data, effective = X.sum(axis=1), 1.0 / (w @ w)
+    assert effective > 4000
+    for f in (lambda s: s, lambda s: s**2):
+        error = np.std(f(data)) * np.sqrt(1.05 / len(data) + 1.0 / effective)
+        assert abs(w @ f(S) - f(data).mean()) < 4 * error
+
+
+def test_memory_is_the_largest_correlation():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3, 4000))
+    y = np.vstack([0.9 * x[0] + np.sqrt(1 - 0.81) * rng.normal(size=4000), rng.normal(size=4000), np.ones(4000)])
+    assert approach.memory(x, y) == pytest.approx(0.9, abs=0.02)
+    assert approach.memory(x[2:], y[2:]) == 0.0
+    assert approach.memory(x[:0], y[:0]) == 0.0

@@ -8,7 +8,8 @@ Where Gibbs chains do not yet see a second phase, importance weights from the ch
 rows, in which that phase has its true weight, stand guard in the metric and in K. d comes from one half of the chains
 and its length x from the other, so that x falls to zero as the gradient becomes noise. The collective directions (all
 own weights, all couplings of an order together, the direction in which the data vary most) are the slow ones: they are
-few, and their lengths come from all draws of that half at once.
+few, and their lengths come from all draws of that half at once. Chains that cross slowly between phases follow θ late,
+and are given more sweeps a step while they remember the last one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from hbm_learn.inversion.likelihood.walkers import CHAINS, GROUPS, Walkers, cova
 
 # Steps at most; sweeps before each; steps between estimates of the chains' covariance; draws for each parameter.
 MAX_STEPS, SWEEPS, REFRESH, DRAWS = 150, 5, 6, 2
+# Chains that are correlated so much from step to step along a collective direction follow θ late, and θ goes to and fro
+# about the maximum: then sweeps grow by this factor, up to so many.
+LATE, SLOWER, MAX_SWEEPS = 0.8, 2, 80
 # A step may gain so many nats, and must leave this share of the importance weights effective.
 MAX_GAIN, MIN_WEIGHTS = 0.2, 0.5
 # The weight of the data rows beside the chains in K.
@@ -118,18 +122,24 @@ def approach(
     target: Target, walkers: Walkers, theta: np.ndarray, guard: Guard, verbose: int = 0
 ) -> tuple[np.ndarray, int, bool]:
     """θ where the gradient is all noise, the number of steps, and whether it got there."""
-    P, calm = len(theta), 0
+    P, calm, sweeps = len(theta), 0, SWEEPS
+    before = project(target.parameters, walkers.chains.states(), guard.collective)
     n_draws = max(1, ceil(DRAWS * P / CHAINS))
     side = np.arange(CHAINS) // (CHAINS // GROUPS) % 4 < 2  # half of the chains from data, half of those from elsewhere
     for step in range(MAX_STEPS):
-        codes = walkers.draw(theta, n_draws, 0, SWEEPS)
+        codes = walkers.draw(theta, n_draws, 0, sweeps)
         if step % REFRESH == 0:
             H = _metric(target, guard, codes.reshape(-1, codes.shape[2]))
             factored = linalg.factor(H)
         groups = np.mean([group_means(target.parameters, draw) for draw in codes], axis=0)
         excess, worst = _excess(target, theta, groups, factored, guard)
+        now = project(target.parameters, codes[-1], guard.collective)
+        if memory(before, now) > LATE:
+            sweeps = min(SLOWER * sweeps, MAX_SWEEPS)
+        before = now
         if verbose:
-            print(f"approach {step}: gradient {excess:.3g} times its noise, collective {worst:.2g} errors", flush=True)
+            said = f"gradient {excess:.3g} times its noise, collective {worst:.2g} errors"
+            print(f"approach {step}: {said}; {sweeps} sweeps", flush=True)
         calm = calm + 1 if excess < NOISE and worst < ERRORS else 0
         if calm == PATIENCE:
             return theta, step, True
@@ -141,6 +151,14 @@ def approach(
         x = lengths(target, directions, g, codes[:, ~lead].reshape(-1, codes.shape[2]), guard)
         theta = theta + x @ directions
     return theta, MAX_STEPS, False
+
+
+def memory(before: np.ndarray, now: np.ndarray) -> float:
+    """The largest correlation over chains between two steps of them along some directions (k, CHAINS); 0 of none."""
+    x, y = (s - s.mean(axis=1, keepdims=True) for s in (before, now))
+    scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+    rho = np.divide((x * y).sum(axis=1), scale, out=np.zeros(len(scale)), where=scale > 0)
+    return float(rho.max(initial=0.0))
 
 
 def maximum(H: np.ndarray, b: np.ndarray, lasso: np.ndarray, theta: np.ndarray, factored: linalg.Factor) -> np.ndarray:
