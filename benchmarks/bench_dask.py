@@ -32,7 +32,7 @@ from hbm_learn import HBM, Moments, datasets, sample
 def draw(chunk, rows, codes):
     """±1 rows as float64: some thousands that the model made, drawn again with a few cells turned."""
     rng = np.random.default_rng(chunk)
-    kept = rng.random((rows, codes.shape[1]), dtype=np.float32) > 0.02
+    kept = rng.random((rows, codes.shape[1]), dtype=np.float32) > 0.1
     return np.where(kept, 1.0, -1.0) * codes[rng.integers(len(codes), size=rows)]
 
 
