@@ -288,7 +288,8 @@ def _check_values(spec: Any) -> np.ndarray:
         values = np.asarray(list(spec))
     except TypeError:
         raise ValueError(
-            f'alphabet={spec!r} is not known: give values, Nominal labels, an Interval, or "real".'
+            f'alphabet={spec!r} is not known: give values, Nominal labels, an Interval, or "real". Numbers beside text '
+            "are read as one alphabet for each variable: as labels of a variable, write Nominal(…)."
         ) from None
     if values.dtype == bool:
         values = values.astype(np.int64)
