@@ -77,15 +77,14 @@ def test_a_block_has_one_scale_for_all_its_functions():
     assert variance[0] == pytest.approx(spread, rel=0.02)
 
 
-def test_doubt_averages_a_site_with_its_narrowest_scale():
-    cavities = Cavities(np.array([30.0, 4.0]), np.array([400.0, 1.0]), np.ones(2))
-    rho = np.sqrt(cavities.square)
-    each = [mixture.moments(cavities, SIGMA, pi) for pi in (PI, np.eye(3)[0])]
-    factor, variance, total = mixture.moments(cavities, SIGMA, PI, 0.3)
-    np.testing.assert_allclose(factor, 0.3 * each[0][0] + 0.7 * each[1][0])
-    square = [v + (f * rho) ** 2 for f, v, _ in each]
-    np.testing.assert_allclose(variance, 0.3 * square[0] + 0.7 * square[1] - (factor * rho) ** 2)
-    np.testing.assert_allclose(total, each[0][2])
+def test_doubt_moves_weight_to_the_narrowest_scale():
+    np.testing.assert_allclose(mixture.doubted(PI, 0.3), [0.85, 0.09, 0.06])
+    np.testing.assert_array_equal(mixture.doubted(PI, 1.0), PI)
+    # what stands out stays, and what does not is nothing
+    cavities = Cavities(np.full(2, 1e4), np.array([1000.0, 150.0]) ** 2, np.ones(2))
+    sure, doubtful = (mixture.moments(cavities, SIGMA / 10, mixture.doubted(PI, b))[0] for b in (1.0, 0.02))
+    assert doubtful[0] > 0.95 * sure[0]
+    assert doubtful[1] < 0.6 * sure[1]
 
 
 @pytest.mark.parametrize("noise", [0.3, 0.7, 0.95])

@@ -52,11 +52,10 @@ def quantiles(R, mean, sd, level, out):
 
 
 @njit(cache=True, nogil=True)
-def moments(precision, square, df, sigma2, pi, belief, factor, variance, total):
+def moments(precision, square, df, sigma2, pi, factor, variance, total):
     """factor, variance, total (T,) ← of exp(−½Λβ² + ρ·β) under Σ_j π_j N(0, σ_j²), see ``mixture.moments``.
 
-    precision, square, df (T,): Λ, |ρ|², d; sigma2, pi (G,): σ_j², π_j > 0; with probability 1 − belief it is the first
-    component.
+    precision, square, df (T,): Λ, |ρ|², d; sigma2, pi (G,): σ_j², π_j > 0.
     """
     G = len(sigma2)
     R, w = np.empty(G), np.empty(G)
@@ -84,8 +83,7 @@ def moments(precision, square, df, sigma2, pi, belief, factor, variance, total):
         for j in range(G):
             first += R[j] * w[j]
             second += R[j] * w[j] * w[j]
-        first = belief * first / norm + (1.0 - belief) * w[0]
-        second = belief * second / norm + (1.0 - belief) * w[0] * w[0]
+        first, second = first / norm, second / norm
         factor[t] = first
         variance[t] = first + max(second - first * first, 0.0) * square[t] / df[t]
         total[t] = top + math.log(norm)

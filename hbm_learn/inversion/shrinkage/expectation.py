@@ -163,9 +163,8 @@ def updated(sites: Sites, mean: np.ndarray, v: np.ndarray, left: np.ndarray | fl
         where = terms.keys.slice(k)
         mine = cavities.at(where)
         pi[k] = mixture.learn_weights(mine, sites.sigma, sites.pi[k])
-        factor[where], variance[where], total[where] = mixture.moments(
-            mine, sites.sigma, pi[k], sites.belief.get(k, 1.0)
-        )
+        believed = mixture.doubted(pi[k], sites.belief.get(k, 1.0))
+        factor[where], variance[where], total[where] = mixture.moments(mine, sites.sigma, believed)
     site_mean = factor[terms.group] * rho
     gamma = np.maximum(1.0 / variance - precision, 1.0 / sites.sigma[-1] ** 2)
     shift = (gamma + precision)[terms.group] * site_mean - rho

@@ -113,9 +113,9 @@ class Marginals:
         for k, pi in sites.pi.items():
             mine = sites.terms.order[term] == k
             some = cavities.at(mine)
-            weights = mixture.even_odds(some, sites.sigma, pi) if even else pi
-            found = mixture.responsibilities(some, sites.sigma, weights)[0]
-            R[mine] = found if even else mixture.doubt(found, sites.belief.get(k, 1.0))
+            believed = mixture.doubted(pi, sites.belief.get(k, 1.0))
+            weights = mixture.even_odds(some, sites.sigma, pi) if even else believed
+            R[mine] = mixture.responsibilities(some, sites.sigma, weights)[0]
         w = mixture.shrinkage(cavities, sites.sigma)
         a, rest = self.scale[rows], self.centre[rows] - self.scale[rows] * sites.mean[main]
         mean = rest[:, None] + (a * sites.rho[main])[:, None] * w

@@ -133,20 +133,13 @@ def shrinkage(cavities: Cavities, sigma: np.ndarray) -> np.ndarray:
     return sigma**2 / (1.0 + np.outer(cavities.precision, sigma**2))
 
 
-def doubt(R: np.ndarray, belief: float) -> np.ndarray:
-    """(T, G) responsibilities where there is nothing, up to the narrowest scale, with probability 1 − belief."""
-    if belief == 1.0:
-        return R
-    R = belief * R
-    R[:, 0] += 1.0 - belief
-    return R
+def doubted(pi: np.ndarray, belief: float) -> np.ndarray:
+    """(G,) weights where there is nothing, up to the narrowest scale, with probability 1 − belief."""
+    return belief * pi + (1.0 - belief) * (np.arange(len(pi)) == 0)
 
 
-def moments(
-    cavities: Cavities, sigma: np.ndarray, pi: np.ndarray, belief: float = 1.0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(T,) the factor of ρ in the posterior mean, the mean variance of an entry of β, and ln of the site's integral,
-    the last as if there were no doubt."""
+def moments(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(T,) the factor of ρ in the posterior mean, the mean variance of an entry of β, and ln of the site's integral."""
     T = len(cavities.precision)
     factor, variance, total = np.empty(T), np.empty(T), np.empty(T)
     kernels.moments(
@@ -155,7 +148,6 @@ def moments(
         np.asarray(cavities.df, dtype=float),
         sigma**2,
         np.maximum(pi, 1e-300),
-        belief,
         factor,
         variance,
         total,

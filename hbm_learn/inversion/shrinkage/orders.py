@@ -2,8 +2,8 @@
 
     P(up to k | data) ∝ exp(evidence_k − WORTH · (k − 2)),     belief_k = P(up to k or higher | data)
 
-Where an order is in doubt its couplings are zero, up to the narrowest scale, with probability 1 − belief: an average
-over orders, which leans to the lower one where nothing speaks for the higher.
+Where an order is in doubt the prior of each of its couplings is the learnt mixture with probability belief, and the
+narrowest scale otherwise: one that stands out by itself stays, and many that might be something are nothing.
 """
 
 from __future__ import annotations
