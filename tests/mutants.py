@@ -252,8 +252,8 @@ TESTS = [
     ),
     Mutant(
         "assessment/node_data.py",
-        "w = np.bincount(inverse.ravel(), weights)",
-        "w = np.bincount(inverse.ravel()).astype(float)",
+        "np.bincount(inverse.ravel(), None if weights is None else weights.astype(np.float64))",
+        "np.bincount(inverse.ravel())",
         f"{SCORE} -k 'weights_count or distinct_rows'",
     ),
     Mutant(
@@ -317,8 +317,8 @@ CHECKS = [
     Mutant("assessment/predictive.py", "MIN_CARRIERS = 30", "MIN_CARRIERS = 0", f"{PREDICT} -k too_few_rows"),
     Mutant(
         "assessment/predictive.py",
-        "error2 = variance / M + chain_means",
-        "error2 = 0.25 * variance / M + chain_means",
+        "error2 = variance / M + np.maximum(between",
+        "error2 = 0.25 * variance / M + np.maximum(between",
         f"{PREDICT} -k true_model",
     ),
     Mutant(
@@ -466,22 +466,22 @@ LEARNT = [
         f"{SHRINK} -k 'moments_of_its_integral or evidence_are_gaussian'",
     ),
     Mutant(
-        "inversion/shrinkage/mixture.py",
-        "variance[part] = mean[part] + np.maximum(square, 0.0) * some.square / some.df",
-        "variance[part] = mean[part]",
+        "_kernels/mixture.py",
+        "variance[t] = first + max(second - first * first, 0.0) * square[t] / df[t]",
+        "variance[t] = first",
         f"{SHRINK} -k moments_of_its_integral",
     ),
     Mutant(
-        "inversion/shrinkage/mixture.py",
-        "some.square / some.df\n",
-        "some.square\n",
+        "_kernels/mixture.py",
+        "square[t] / df[t]\n",
+        "square[t]\n",
         f"{SHRINK} -k one_scale_for",
     ),
     Mutant("inversion/shrinkage/mixture.py", "PSEUDO = 1.0", "PSEUDO = 1000.0", f"{SHRINK} -k drawn"),
     Mutant(
         "inversion/shrinkage/mixture.py",
-        "len(bulk) / max(len(chosen), 1)",
-        "1.0",
+        "np.full(len(some), len(where) / max(len(some), 1))",
+        "np.ones(len(some))",
         f"{SHRINK} -k 'drawn or speak_for_all'",
     ),
     Mutant(

@@ -340,12 +340,14 @@ EXECUTION = {"pickle", "marshal", "shelve", "subprocess", "ctypes", "cloudpickle
 
 
 def test_the_package_imports_neither_network_nor_what_executes_data():
-    found = set()
-    for path in (Path(hbm_learn.__file__).parent).rglob("*.py"):
+    found, package = set(), Path(hbm_learn.__file__).parent
+    pickled = {"_kernels/caches.py"}  # numba's compiled code, from the package's own folders or the user's cache
+    for path in package.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            found |= {name.split(".")[0] for name in names}
+            names = {name.split(".")[0] for name in names}
+            found |= names - {"pickle"} if path.relative_to(package).as_posix() in pickled else names
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in ("eval", "exec", "compile", "__import__"), path
     assert "numpy" in found, "the look finds imports"

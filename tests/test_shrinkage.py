@@ -60,6 +60,7 @@ def test_a_site_has_the_moments_of_its_integral(precision, rho):
     assert factor[0] * rho == pytest.approx(first / total, rel=1e-6)
     assert variance[0] == pytest.approx(second / total - (first / total) ** 2, rel=1e-6)
     assert log_total[0] == pytest.approx(np.log(total), rel=1e-6)
+    assert mixture.responsibilities(cavities, SIGMA, PI)[1] == pytest.approx(log_total, rel=1e-12)
 
 
 def test_a_block_has_one_scale_for_all_its_functions():
