@@ -171,13 +171,20 @@ def test_triplets_without_a_prior_cost(monkeypatch):
 
 
 def test_rare_events_beyond_enumeration_do_not_break_a_fit():
-    """Independent columns with a rate of 1 %: most triplets are never seen, and none may become large."""
-    cell = cells.NULLS["null-22-500"]
-    rng = cells.generator("null-22-500", FIRST)
-    X, new = cell.draw(rng), cell.draw(rng)
-    est = HBM(order=3).fit(X)
-    rates = X.mean(axis=0)
-    independent = (new * np.log(rates) + (1 - new) * np.log1p(-rates)).sum(axis=1)
-    difference = est.score_samples(new) - independent
-    assert np.abs(est.effects_).max() < 0.3
-    assert difference.mean() >= -2 * difference.std() / np.sqrt(len(new))
+    """Independent columns with a rate of 1 %: most triplets are never seen, and none may become large.
+
+    In the last set one column is on in one row, beside another that is on in two: a Gaussian says that their coupling
+    has no end, and cost 1 nat a row. Independent columns cost .02 nats themselves, 22 parameters of 500 rows.
+    """
+    cell, costs = cells.NULLS["null-22-500"], []
+    for number in range(4):
+        rng = cells.generator("null-22-500", FIRST + number)
+        X, new = cell.draw(rng), cell.draw(rng)
+        est = HBM(order=3).fit(X)
+        rates = X.mean(axis=0)
+        independent = (new * np.log(rates) + (1 - new) * np.log1p(-rates)).sum(axis=1)
+        costs.append(float((independent - est.score_samples(new)).mean()))
+        assert np.abs(est.effects_).max() < 0.1
+        assert np.abs(est.weights_).max() < 10
+    assert np.mean(costs) < 0.03
+    assert max(costs) < 0.1

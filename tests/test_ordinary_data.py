@@ -83,8 +83,10 @@ def test_intervals_of_rows_that_depend_on_each_other_cover_with_groups():
         once = sample(model, 800, "exact", random_state=[2031, seed])
         X, groups = np.repeat(once, 5, axis=0), np.repeat(np.arange(800), 5)
         true = np.array([model.couplings()[mu] for mu in combinations(range(8), 2)])
-        for name, options in (("groups", {"groups": groups}), ("blind", {})):
-            est = HBM(order=2, random_state=0).fit(X, **options)
+        found = {"groups": HBM(order=2, random_state=0).fit(X, groups=groups)}
+        with pytest.warns(UserWarning, match="of them are worth one"):
+            found["blind"] = HBM(order=2, random_state=0).fit(X)
+        for name, est in found.items():
             low, high = est.confidence_intervals().T
             hits[name].extend((low <= true) & (true <= high))
     count = len(hits["groups"])

@@ -370,7 +370,7 @@ def test_what_the_fields_explain_does_not_speak_through_couplings():
     def curvature(active):
         return Curvature(np.diag(diagonal[: 3 + active.sum()]), diagonal, with_own)
 
-    here = Expansion(np.zeros(6), gradient, 1e9, curvature, parameters)
+    here = Expansion(np.zeros(6), gradient, 1e9, curvature, parameters, 0.0)
     origin = Origin.of("mean", parameters)
     alone = here.quadratic(origin, np.zeros(3, dtype=bool))
     np.testing.assert_allclose(alone.b[3:], [0.0, 3.0, 0.0], atol=1e-3)

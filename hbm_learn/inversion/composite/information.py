@@ -48,7 +48,9 @@ class CompositeInformation:
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return None
         slope = -self.n_samples * gradient / self.overcount
-        return Expansion(theta, slope, self.n_samples, lambda active: self._curvature(theta, active), self.parameters)
+        return Expansion(
+            theta, slope, self.n_samples, lambda active: self._curvature(theta, active), self.parameters, value
+        )
 
     def _curvature(self, theta: np.ndarray, active: np.ndarray) -> Curvature:
         if self._products is not None:

@@ -49,4 +49,4 @@ class LikelihoodInformation:
             with_own = sparse.csr_array((len(active), n_own) if active.all() else F[n_own:, :n_own])
             return Curvature(among, self.parameters.block_means(np.diag(F)), with_own)
 
-        return Expansion(theta, -M * point.gradient / self.overcount, M, curvature, self.parameters, value)
+        return Expansion(theta, -M * point.gradient / self.overcount, M, curvature, self.parameters, point.value, value)

@@ -17,6 +17,7 @@ rows with gaps is P/NMf, and 1/(1 − h)² more of it is told here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,7 +172,8 @@ class ObservedInformation:
             return None
         gradient = self.root * inner.gradient + (1.0 - self.root) * self._slope
         found: Expansion = inner
-        return Expansion(theta, gradient, self.n_samples, lambda active: self._scaled(found, active), self.parameters)
+        scaled = partial(self._scaled, found)
+        return Expansion(theta, gradient, self.n_samples, scaled, self.parameters, inner.loss)
 
     def _scaled(self, inner: Expansion, active: np.ndarray) -> Curvature:
         K, n_own, root = inner.curvature(active), self.parameters.n_own, self.root

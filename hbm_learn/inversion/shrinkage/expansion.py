@@ -44,6 +44,8 @@ class Expansion:
     curvature : callable
         (p,) bool array of couplings → ``Curvature``, with K among the own parameters and these.
     parameters : Parameters
+    loss : float
+        What is minimised without a prior, a row of it, at θ₀.
     value : float or None
         ln P(data | θ₀), where there is such a thing.
     """
@@ -55,9 +57,10 @@ class Expansion:
         n_samples: float,
         curvature: Callable[[np.ndarray], Curvature],
         parameters: Parameters,
+        loss: float,
         value: float | None = None,
     ):
-        self.value = value
+        self.loss, self.value = loss, value
         self.theta, self.gradient, self.n_samples, self.parameters = theta, gradient, n_samples, parameters
         self.curvature = curvature
         self._active: np.ndarray | None = None

@@ -38,6 +38,8 @@ _SETTLED = 0.1
 _FEW = 800
 # The residual of the sites that is enough to compare origins.
 _ROUGH = 0.03
+# Nats by which the posterior mean may tell the rows worse than independent variables do.
+_WORSE = 2.0
 # Halvings of a step that leaves more of the estimating equations than there was.
 _HALVINGS = 12
 
@@ -82,7 +84,18 @@ def learn(information: Information, fit: Fit, origins: Sequence[str] = ORIGINS) 
             best = result
         if best is not None and _unsettled(best) < _SETTLED:
             break  # of an origin whose sites do not settle, the evidence says nothing
-    return best
+    return None if best is None or _has_run_away(information, best) else best
+
+
+def _has_run_away(information: Information, fit: Fit) -> bool:
+    """Whether independent variables would tell the rows better: of a pattern of one or two rows a Gaussian says that it
+    has no end, and a wide prior believes it. Where the sites agree, it does not."""
+    if _unsettled(fit) < expectation.TOLERANCE:
+        return False
+    here, nothing = information.at(fit.theta), information.at(information.parameters.independent())
+    if here is None or nothing is None:
+        return here is None
+    return information.n_samples * (here.loss - nothing.loss) > _WORSE
 
 
 def _unsettled(fit: Fit) -> float:
