@@ -107,8 +107,9 @@ from hbm_learn.sampling import agreement
 agreement.of_chains = lambda *args: agreement.Agreement(1.0)
 """,
     "tempering n=50": """
-from hbm_learn.sampling import agreement, tempering
-tempering._agreement = lambda *args: agreement.Agreement(1.0)
+from importlib import import_module
+from hbm_learn.sampling import agreement
+import_module("hbm_learn.sampling.tempering")._agreement = lambda *args: agreement.Agreement(1.0)
 """,
 }
 
