@@ -161,9 +161,21 @@ TESTS = [
     ),
     Mutant(
         "assessment/nested.py",
-        "bar = level * len(mine) / n_tests",
-        "bar = level",
+        "self.root[mine], level * len(mine) / n_tests)",
+        "self.root[mine], level)",
         f"{FORMULAS} -k passes_alone",
+    ),
+    Mutant(
+        "assessment/forecast.py",
+        "self.theta[rest] - q @ weights[:, 0]",
+        "self.theta[rest] + q @ weights[:, 0]",
+        f"{SCORE} -k 'forecast or dropping'",
+    ),
+    Mutant(
+        "assessment/forecast.py",
+        "self.Q[np.ix_(rest, rest)] - q @ weights[:, 1:]",
+        "self.Q[np.ix_(rest, rest)]",
+        f"{SCORE} -k 'forecast or dropping'",
     ),
     Mutant("assessment/nested.py", "root / self.stretch[mine], sites", "root, sites", f"{TRUST} -k allows_for_groups"),
     Mutant("assessment/nested.py", "self.stretch = np.sqrt([", "self.stretch = np.array([", f"{TRUST} -k 'groups'"),
@@ -476,6 +488,12 @@ LEARNT = [
         "square[t] / df[t]\n",
         "square[t]\n",
         f"{SHRINK} -k one_scale_for",
+    ),
+    Mutant(
+        "inversion/shrinkage/mixture.py",
+        "gradient = total * pi - weighted.sum(axis=0) - base",
+        "gradient = total * pi - weighted.sum(axis=0)",
+        f"{SHRINK} -k no_other_weights",
     ),
     Mutant("inversion/shrinkage/mixture.py", "PSEUDO = 1.0", "PSEUDO = 1000.0", f"{SHRINK} -k drawn"),
     Mutant(

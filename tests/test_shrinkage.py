@@ -112,6 +112,23 @@ def test_weights_are_learnt_from_what_was_drawn():
     assert alone.max() < 0.9
 
 
+@pytest.mark.parametrize(("n_terms", "share"), [(1, 1.0), (66, 0.1), (1225, 0.1), (3000, 0.0), (30_000, 0.003)])
+def test_no_other_weights_are_more_likely(n_terms, share):
+    """The conditions of a maximum: each scale has all the responsibility that its weight says, from any start."""
+    rng = np.random.default_rng(n_terms)
+    sigma, precision = mixture.scales(1e4), 1e4 * rng.uniform(0.5, 1.0, n_terms)
+    drawn = np.where(rng.random(n_terms) < share, rng.normal(0.0, 0.2, n_terms), 0.0)
+    rho = precision * drawn + np.sqrt(precision) * rng.normal(size=n_terms)
+    cavities = Cavities(precision, rho**2, np.ones(n_terms))
+    pi = mixture.learn_weights(cavities, sigma)
+    few, weights = mixture._some(cavities)
+    R = mixture.responsibilities(few, sigma, pi)[0]
+    held = weights @ R + mixture.PSEUDO / len(sigma)
+    np.testing.assert_allclose(held, (weights.sum() + mixture.PSEUDO) * pi, rtol=0.01, atol=0.01)
+    other = mixture.learn_weights(cavities, sigma, rng.dirichlet(np.full(len(sigma), 0.1)))
+    np.testing.assert_allclose(other, pi, atol=1e-4)
+
+
 # ---------------------------------------------------------------------- sites together
 
 

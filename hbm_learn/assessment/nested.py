@@ -17,10 +17,11 @@ import numpy as np
 from scipy import stats
 
 from hbm_learn._validation import check_share
+from hbm_learn.assessment.forecast import Forecast
 from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node, fit_nodes
 from hbm_learn.assessment.saddlepoint import deviates, p_values
-from hbm_learn.assessment.score_tests import add_at_best, drop_at_best, efficient_site, spread_site, wald
+from hbm_learn.assessment.score_tests import add_at_best, drop_at_best, efficient_site, spread_site
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
@@ -32,8 +33,6 @@ MAX_ROUNDS = 4
 MAX_PRODUCTS = 5e10
 # Of what fails among the selected, so much is dropped at a time.
 _SHARE = 0.2
-# Terms so many times above the bar are not tested again in every round of dropping others.
-_SAFE = 2.0
 
 
 def affordable(n_rows: int, considered: Terms) -> bool:
@@ -189,38 +188,36 @@ class _Search:
         self._hold(self.selected & ~((self.terms.order == k) & ~self._passing(k, level)))
 
     def _eliminate(self, k: int, level: float) -> None:
-        """Drop the worst fifth of those that fail beside the others, until none does."""
+        """Drop the worst fifth of those that fail beside the others, until none does.
+
+        What dropping some does to the others that fail is foreseen; when none of these fails any more, the nodes are
+        fitted again and all are tested.
+        """
         where = self.terms.keys.slice(k)
         n_tests = where.stop - where.start
         while True:
             mine = np.flatnonzero(self.selected & (self.terms.order == k))
-            if not len(mine):
-                return
-            bar = level * len(mine) / n_tests
-            open_ = mine[~self._safe(mine, bar)]
-            failing, p = self._failing(open_, bar)
-            if not len(failing):
-                # Those that were left out in between have their say before the end.
-                failing, p = self._failing(mine, bar)
+            self._test(mine)
+            failing, p = self._failing(mine, self.root[mine], level * len(mine) / n_tests)
             if not len(failing):
                 return
-            last = np.argsort(-p, kind="stable")[: ceil(_SHARE * len(failing))]
-            self.least[failing[last]], self.dropped[failing[last]] = p[last], True
-            kept = self.selected.copy()
-            kept[failing[last]] = False
-            self._hold(kept)
+            left, root = self.selected.copy(), self.root * self.stretch
+            forecast = Forecast(self.nodes, self.terms, failing, root[failing], self.site[failing])
+            while len(failing):
+                last = np.argsort(-p, kind="stable")[: ceil(_SHARE * len(failing))]
+                gone = failing[last]
+                self.least[gone], self.dropped[gone], left[gone] = p[last], True, False
+                forecast.drop(gone)
+                failing = np.delete(failing, last)
+                n_left = np.count_nonzero(left & (self.terms.order == k))
+                root = forecast.root(failing) / self.stretch[failing]
+                failing, p = self._failing(failing, root, level * n_left / n_tests)
+            self._hold(left)
 
-    def _failing(self, mine: np.ndarray, bar: float) -> tuple[np.ndarray, np.ndarray]:
+    def _failing(self, mine: np.ndarray, root: np.ndarray, bar: float) -> tuple[np.ndarray, np.ndarray]:
         """Those of some terms whose p-value is above a bar, and these."""
-        self._test(mine)
-        p = np.maximum(p_values(self.root[mine], self.df[mine]), self.least[mine])
+        p = np.maximum(p_values(root, self.df[mine]), self.least[mine])
         return mine[p > bar], p[p > bar]
-
-    def _safe(self, mine: np.ndarray, bar: float) -> np.ndarray:
-        """Terms so far above a bar, by their last test and at all their nodes now, that a round may leave them out."""
-        enough = _SAFE * stats.norm.isf(0.5 * bar)
-        last = np.abs(deviates(self.root[mine], self.df[mine]))
-        return (last > enough) & (wald(self.nodes, self.terms, mine) > enough)
 
     # ------------------------------------------------------------------ what they say
 

@@ -70,7 +70,7 @@ class Node:
             for k, m in enumerate(self.outputs)
         ]
         self.ridge = np.where(self.interaction >= 0, np.concatenate(ridge), 0.0)
-        self._owners: tuple[Terms, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] | None = None
+        self._owners: tuple[Terms, tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None
         self.x, self.weights = data.codes[site], data.weights_of(site)
         if self.is_binary:
             self.gap, self.side = float(self.O[1, 0] - self.O[0, 0]), np.where(self.x == 1, 1.0, -1.0)
@@ -252,9 +252,9 @@ class Node:
         """H⁻¹."""
         return linalg.cho_solve(_factor(self.H), np.eye(len(self.H)))
 
-    def owners(self, terms: Terms) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of the fitted node: the term of each parameter (P,), −1 where there is none; the terms that it has; of each
-        of these the mean efficient variance of its scores, and the least |θ|/error."""
+    def owners(self, terms: Terms) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the fitted node: the term of each parameter (P,), −1 where there is none; the terms that it has; and of
+        each of these the mean efficient variance of its scores."""
         if self._owners is None or self._owners[0] is not terms:
             owner = np.full(len(self.interaction), -1, dtype=np.intp)
             for k in np.intersect1d(self.model.orders, terms.columns.orders).tolist():
@@ -265,9 +265,7 @@ class Node:
             mine = np.flatnonzero(owner >= 0)
             v = 1.0 / np.maximum(np.diag(self.inverse)[mine], 1e-300)
             found, at = np.unique(owner[mine], return_inverse=True)
-            least = np.full(len(found), np.inf)
-            np.minimum.at(least, at, np.abs(self.theta[mine]) * np.sqrt(v))
-            self._owners = terms, (owner, found, np.bincount(at, v) / np.maximum(np.bincount(at), 1), least)
+            self._owners = terms, (owner, found, np.bincount(at, v) / np.maximum(np.bincount(at), 1))
         return self._owners[1]
 
     @property

@@ -9,7 +9,7 @@ A term is tested given all its own subsets, those that the model lacks by one st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,33 +125,30 @@ def drop_at_best(
 
 def efficient_site(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
     """For each of some terms of the model the member at whose node its scores keep most variance."""
+    gaps = next(iter(nodes.values())).data.gaps if nodes else np.zeros(1)
+    return best_by_variance(((a, *nodes[a].owners(terms)[1:]) for a in sorted(nodes)), terms, gaps)[which]
+
+
+def best_by_variance(found: Iterable[tuple[int, np.ndarray, np.ndarray]], terms: Terms, gaps: np.ndarray) -> np.ndarray:
+    """(p,) for each term the site where its scores have most variance, of (site, its terms, their variances)."""
     largest, best = np.full(len(terms), -np.inf), np.full(len(terms), -1)
-    lacking = _lacking(nodes, terms)
-    for a in sorted(nodes):
-        _, t, v, _ = nodes[a].owners(terms)
+    lacking = _lacking(gaps, terms)
+    for a, t, v in found:
         v = np.nan_to_num(v, nan=0.0)  # a variance that rounding leaves undefined is none
         better = v > largest[t] * (1.0 + 1e-9)
         if lacking is not None:
-            enough = nodes[a].data.gaps[a] >= lacking[t]
+            enough = gaps[a] >= lacking[t]
             best[t[~enough & (best[t] < 0)]] = a  # where no node of a term lacks enough, any is better than none
             better &= enough
         largest[t[better]], best[t[better]] = v[better], a
-    return best[which]
-
-
-def wald(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
-    """The least |θ|/error among the parameters of each of some terms of the model, at all of its nodes."""
-    least = np.full(len(terms), np.inf)
-    for node in nodes.values():
-        _, t, _, z = node.owners(terms)
-        least[t] = np.minimum(least[t], z)
-    return least[which]
+    return best
 
 
 def spread_site(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
     """For each of some terms the member whose node has most variance left."""
     order = sorted(nodes)
-    spread, lacking = np.full(terms.space.n_features, -np.inf), _lacking(nodes, terms)
+    gaps = nodes[order[0]].data.gaps
+    spread, lacking = np.full(terms.space.n_features, -np.inf), _lacking(gaps, terms)
     spread[order] = np.round([nodes[a].spread for a in order], 9)
     out = np.empty(len(which), dtype=np.intp)
     for k in np.unique(terms.order[which]):
@@ -159,18 +156,17 @@ def spread_site(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.n
         sites = terms.space.site[terms.keys.block(k)[which[mine] - terms.keys.slice(k).start]]
         left = spread[sites]
         if lacking is not None:
-            left = np.where(nodes[order[0]].data.gaps[sites] >= lacking[which[mine], None], left, -np.inf)
+            left = np.where(gaps[sites] >= lacking[which[mine], None], left, -np.inf)
         out[mine] = sites[np.arange(len(sites)), np.argmax(left, axis=1)]
     return out
 
 
-def _lacking(nodes: dict[int, Node], terms: Terms) -> np.ndarray | None:
+def _lacking(gaps: np.ndarray, terms: Terms) -> np.ndarray | None:
     """(p,) the share of missing cells from which a member of each term may be its node; None if nothing is missing.
 
     Whether cells of one member are missing may depend on another, but not on their own values: what lacks most is the
     one whose distribution given the others does not depend on which rows have them all.
     """
-    gaps = next(iter(nodes.values())).data.gaps if nodes else np.zeros(1)
     if not gaps.any():
         return None
     most = [gaps[terms.space.site[terms.keys.block(k)]].max(axis=1) for k in terms.keys.orders]
