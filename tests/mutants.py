@@ -161,8 +161,8 @@ TESTS = [
     ),
     Mutant(
         "assessment/nested.py",
-        "self.root[mine], level * len(mine) / n_tests)",
-        "self.root[mine], level)",
+        "return level * np.count_nonzero(selected & mine) / np.count_nonzero(mine)",
+        "return level",
         f"{FORMULAS} -k passes_alone",
     ),
     Mutant(
@@ -178,6 +178,29 @@ TESTS = [
         f"{SCORE} -k 'forecast or dropping'",
     ),
     Mutant("assessment/nested.py", "root / self.stretch[mine], sites", "root, sites", f"{TRUST} -k allows_for_groups"),
+    Mutant(
+        "assessment/nested.py",
+        "elif not self._stale(np.flatnonzero(mine)).any():",
+        "else:",
+        f"{SCORE} -k glance",
+    ),
+    Mutant(
+        "assessment/nested.py", "changed = self.rough.copy()", "changed = 0 < self.fitted * 0", f"{SCORE} -k a_look_at"
+    ),
+    Mutant("assessment/forecast.py", "if alone:", "if False:", f"{SCORE} -k a_look_at"),
+    Mutant("assessment/drop.py", "0.3, 1e-9, 1e-8, 30", "0.3, 1e-9, 1e9, 30", f"{SCORE} -k drop_tests"),
+    Mutant(
+        "assessment/drop.py",
+        "decrement <= _SHRINKS * left[open_]",
+        "decrement <= 1e9 + 0.0 * left[open_]",
+        f"{SCORE} -k separated",
+    ),
+    Mutant(
+        "assessment/score_tests.py",
+        "V[l] += (Y**2 * C[l, l]) @ (Y**2).T",
+        "V[l] += (Y * C[l, l]) @ Y.T",
+        f"{SCORE} -k glance_is",
+    ),
     Mutant("assessment/nested.py", "self.stretch = np.sqrt([", "self.stretch = np.array([", f"{TRUST} -k 'groups'"),
     Mutant(
         "assessment/nested.py",

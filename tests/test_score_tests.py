@@ -14,7 +14,7 @@ from hbm_learn.assessment import drop, nested, two_values
 from hbm_learn.assessment.forecast import Forecast
 from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node, fit_nodes
-from hbm_learn.assessment.score_tests import add_tests, drop_at_best, drop_tests
+from hbm_learn.assessment.score_tests import add_tests, drop_at_best, drop_tests, glance_at_best, spread_site
 from hbm_learn.data.samples import Samples
 from hbm_learn.terms import Terms, all_terms, closure, columns_of
 
@@ -531,7 +531,8 @@ def with_shadows(rng) -> np.ndarray:
 class Refitted:
     """What ``Forecast`` foresees, by fitting the nodes again."""
 
-    def __init__(self, nodes, terms, which, root, sites):
+    def __init__(self, nodes, terms, which, root, sites, alone=False):
+        assert not alone
         self.nodes, self.terms, self.gone = nodes, terms, np.zeros(len(terms), dtype=bool)
 
     def drop(self, gone):
@@ -549,6 +550,7 @@ class Refitted:
 @pytest.mark.parametrize("seed", [9, 10])
 def test_dropping_by_forecast_is_dropping_one_fit_after_another(monkeypatch, seed):
     samples = Samples.check(with_shadows(np.random.default_rng(seed)))
+    monkeypatch.setattr(nested, "_MANY", 10**9)
     foreseen = nested.select(samples, considered(samples, 3), LEVEL)
     monkeypatch.setattr(nested, "Forecast", Refitted)
     fitted = nested.select(samples, considered(samples, 3), LEVEL)
@@ -576,6 +578,78 @@ def test_the_forecast_of_a_statistic_is_that_of_a_new_fit():
         assert np.median(np.abs(found - true)[~strong]) < 0.15
         np.testing.assert_allclose(found[~strong], true[~strong], atol=1.0)
         np.testing.assert_allclose(found[strong], true[strong], rtol=0.25)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_look_at_many_beside_each_other_spares_most_of_them(monkeypatch, seed):
+    """Nothing that stays without the look is lost by it, and every term is tested given the model in the end."""
+    samples = Samples.check(with_shadows(np.random.default_rng(seed)))
+    held = []
+    with monkeypatch.context() as patch:
+        hold = nested._Search._hold
+
+        def noted(self, selected, rough=False):
+            hold(self, selected, rough)
+            held.append((int(selected.sum()), rough))
+
+        patch.setattr(nested._Search, "_hold", noted)
+        chosen, found = nested.select(samples, considered(samples, 3), LEVEL)
+    assert held[0][1]
+    assert held[0][0] >= nested._MANY
+    assert held[1][0] < 0.7 * held[0][0]
+    monkeypatch.setattr(nested, "_MANY", 10**9)
+    monkeypatch.setattr(nested, "glance_at_best", lambda nodes, terms, which: np.full(len(which), 9.0))
+    whole, _ = nested.select(samples, considered(samples, 3), LEVEL)
+    assert {mu for mu in whole.tuples if len(mu) == 3} == {mu for mu in chosen.tuples if len(mu) == 3}
+    # What was dropped keeps the p-value that it had then; all others are tested given the model at the end.
+    search = nested._Search(NodeData(samples), considered(samples, 3))
+    search._hold(_in(search.terms, chosen))
+    search.test(3)
+    triplets = search.terms.order == 3
+    less = np.abs(found.z[triplets]) < np.abs(search.root[triplets]) - 1e-6
+    np.testing.assert_allclose(
+        found.z[triplets][~less], search.root[triplets][~less], atol=1e-5
+    )  # nodes leave 1e-11 nats
+    assert less.mean() < 0.4
+
+
+def _in(terms: Terms, chosen: Interactions) -> np.ndarray:
+    """Which triplets were chosen."""
+    held = set(chosen.tuples)
+    return np.array([len(mu) == 3 and mu in held for mu in terms.tuples])
+
+
+def test_what_was_passed_over_at_a_glance_is_tested():
+    """Nothing passes: the look finds nothing, and all have their tests nevertheless."""
+    samples = Samples.check(spins(2000, J={(0, 1): 0.3}))
+    tests = nested.select(samples, considered(samples, 3), 1e-6)[1]
+    search = nested._Search(NodeData(samples), considered(samples, 3))
+    search.test(3)
+    triplets = search.terms.order == 3
+    np.testing.assert_allclose(tests.z[triplets], search.root[triplets], atol=1e-10)
+    assert np.count_nonzero(tests.z[triplets]) == triplets.sum()
+
+
+def test_a_glance_is_the_score_without_a_projection():
+    rng = np.random.default_rng(0)
+    X = rng.choice(3, size=(1500, 6), p=(0.6, 0.3, 0.1)).astype(object)
+    X[:, 3] = np.array(["a", "b", "c"], dtype=object)[X[:, 3].astype(int)]
+    samples = Samples.check(X)
+    terms = Terms(samples.space, all_terms(3, samples.space))
+    search = nested._Search(NodeData(samples), terms)
+    which = np.flatnonzero(search.terms.order == 3)[2:]
+    seen, sites = glance_at_best(search.nodes, search.terms, which), spread_site(search.nodes, search.terms, which)
+    sets, owner = search.terms.columns.tuples, search.terms.group
+    for at in range(0, len(which), 3):
+        node, sizes = search.nodes[sites[at]], []
+        every = slice(0, len(node.weights))
+        eta = node.fields(node.theta[None], node.design(every))
+        C, r = node.covariance(eta[0], every), node.residuals(eta, every)[0][0]
+        for mu in (sets[i] for i in np.flatnonzero(owner == which[at])):
+            (k,) = (c - node.first for c in mu if samples.space.site[c] == node.site)
+            g = np.prod([node.data.Y[c] for c in mu if samples.space.site[c] != node.site], axis=0)
+            sizes.append(abs(g @ r[k]) / np.sqrt(g**2 @ C[k, k]))
+        np.testing.assert_allclose(seen[at], max(sizes))
 
 
 def test_a_test_is_not_repeated_at_a_node_that_stayed():

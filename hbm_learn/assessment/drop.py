@@ -5,8 +5,9 @@
 
 J are the parameters of a term. One chord step in θ₀ and in the direction d of its efficient score is as good as a fit
 without the term (within .03 in z) where the step gains less than a tenth of a nat, however large Wald's z. Further ones
-diverge where one is not enough: there the node is fitted again. Rare values that are separated have couplings far out,
-at a Wald |z| of 3.
+may diverge where one is not enough: there they are taken for all terms of the node together while each takes most of
+what is left, and the node is fitted again where one does not. Rare values that are separated have couplings far out, at
+a Wald |z| of 3.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from hbm_learn.assessment.saddlepoint import SINGULAR, direction, tail
 
 # Gain of the chord step, in nats, from which the null is fitted anew.
 GAIN = 0.1
+# Of what is left in nats, so much may be left after a step; how little is nothing; and what may be left of a variance.
+_SHRINKS, _ENOUGH, _DIRECTION, _MAX_STEPS = 0.3, 1e-9, 1e-8, 30
 # Entries of the arrays over rows that a block of candidates makes.
 _ENTRIES = 2**20
 
@@ -46,7 +49,14 @@ def drop_at(node: Node, params: list[np.ndarray]) -> tuple[np.ndarray, np.ndarra
         if near.any():
             these = part[near]
             root[these], df[these] = _statistics(node, [params[t] for t in these], eta, h)
-    for t in far:
+    again = far
+    for lo in range(0, len(far), step):
+        these = np.array(far[lo : lo + step])
+        there, eta, h = _steps(node, [params[t] for t in these], [nulls[t] for t in these])
+        if there.any():
+            root[these[there]], df[these[there]] = _statistics(node, [params[t] for t in these[there]], eta, h)
+        again = [t for t in again if t not in set(these[there].tolist())]
+    for t in again:
         eta, h = _refit(node, params[t], nulls[t][0])
         found = _statistics(node, [params[t]], eta, h)
         root[t : t + 1], df[t : t + 1] = found
@@ -106,6 +116,45 @@ def _chord(
     return near, eta, h
 
 
+def _steps(
+    node: Node, params: list[np.ndarray], nulls: list[tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As ``_chord``, with steps until nothing is left; terms for which each took most of it (T,), and their η and h."""
+    theta, left = np.stack([theta0 for theta0, _ in nulls]), np.full(len(params), np.inf)
+    there = np.full(len(params), node.data.observed is None)
+    open_ = np.flatnonzero(there)
+    for _ in range(_MAX_STEPS):
+        if not len(open_):
+            break
+        gradient = node.value_gradient(theta[open_], with_value=False)[1] - node.ridge * theta[open_]
+        steps = np.stack([_reduced(node, params[t], nulls[t][1], g) for t, g in zip(open_, gradient)])
+        decrement = np.einsum("tp,tp->t", gradient, steps)
+        good = decrement <= _SHRINKS * left[open_]
+        theta[open_[good]] += steps[good]
+        left[open_], there[open_[~good]] = decrement, False
+        open_ = open_[good & (decrement > _ENOUGH)]
+    there[open_] = False
+    mine = np.flatnonzero(there)
+    if not len(mine):
+        return there, np.empty((0, 0, 0)), np.empty((0, 0, 0))
+    eta = _on_rows(node, theta[mine])
+    sizes = [len(params[t]) for t in mine]
+    term = np.repeat(np.arange(len(mine)), sizes)
+    D, every = np.concatenate([nulls[t][1] for t in mine]), slice(0, len(node.data.weights))
+    for _ in range(_MAX_STEPS):
+        h = _on_rows(node, D)
+        HD = node.ridge * D + node.adjoint(node.covariance_products(eta[term], h, every), node.design(every))
+        parts = np.split(HD, np.cumsum(sizes)[:-1])
+        change = np.concatenate([_reduced(node, params[t], nulls[t][1], x) for t, x in zip(mine, parts)])
+        # What is left of the variance d'Hd, which is least at the direction of the efficient score.
+        if (np.einsum("bp,bp->b", HD, change) <= _DIRECTION * np.einsum("bp,bp->b", HD, D)).all():
+            break
+        D = D - change
+    else:
+        return np.zeros(len(params), dtype=bool), eta[:0], h[:0]
+    return there, eta, h
+
+
 def _reduced(node: Node, J: np.ndarray, D: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Q x for x (P,) or rows of (…, P); zero in J."""
     out = x @ node.inverse
@@ -118,7 +167,8 @@ def _refit(node: Node, J: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np
     """The fields η (1, o, R) at the maximum without J, and h (d, o, R) along d there."""
     fixed = np.zeros(len(start), dtype=bool)
     fixed[J] = True
-    theta, H = node.maximise(start, node.H, fixed)
+    theta = node.maximise(start, node.H, fixed)[0]
+    H = node.hessian(theta)
     D = np.zeros((len(J), len(start)))
     D[:, J] = np.eye(len(J))
     free = np.flatnonzero(~fixed)

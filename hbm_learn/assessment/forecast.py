@@ -5,11 +5,14 @@
 are the maximum and the inverse Hessian of a node's quadratic approximation once its parameters G are held at zero;
 among those of the terms at stake alone, as nothing else is looked at. What Wald's √(θ_tᵀ Q_t⁻¹ θ_t) gains or loses by
 it, the statistic of the term gains or loses; where another node has become the best one for it, it is Wald's there.
+
+A statistic of a term alone, when no other at stake was in the model, differs likewise from that beside all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from math import sqrt
 
 import numpy as np
@@ -30,13 +33,23 @@ class Forecast:
         Of these terms the ones at stake.
     root, sites : (T,) arrays
         Their statistics, and the nodes of these.
+    alone : bool
+        Whether the statistics are those of each without the others; terms then stay at their nodes.
     """
 
-    def __init__(self, nodes: Mapping[int, Node], terms: Terms, which: np.ndarray, root: np.ndarray, sites: np.ndarray):
-        self.terms, self.gaps = terms, next(iter(nodes.values())).data.gaps
+    def __init__(
+        self,
+        nodes: Mapping[int, Node],
+        terms: Terms,
+        which: np.ndarray,
+        root: np.ndarray,
+        sites: np.ndarray,
+        alone: bool = False,
+    ):
+        self.terms, self.gaps, self.alone = terms, next(iter(nodes.values())).data.gaps, alone
         self.left = {a: _Left(nodes[a], terms, which) for a in sorted(nodes)}
         tested = zip(which.tolist(), np.abs(root).tolist(), sites.tolist())
-        self.then = {t: (a, size - self.left[a].wald(t)) for t, size, a in tested}
+        self.then = {t: (a, size - self.left[a].wald(t, alone)) for t, size, a in tested}
 
     def drop(self, gone: np.ndarray) -> None:
         """Hold the parameters of some of the terms at zero."""
@@ -45,9 +58,13 @@ class Forecast:
 
     def root(self, which: np.ndarray) -> np.ndarray:
         """Sizes of the statistics of some of the other terms now."""
-        found = ((a, *node.variances()) for a, node in self.left.items())
+        if self.alone:
+            best = [self.then[t][0] for t in which.tolist()]
+        else:
+            found = ((a, *node.variances()) for a, node in self.left.items())
+            best = best_by_variance(found, self.terms, self.gaps)[which].tolist()
         out = np.empty(len(which))
-        for r, (t, a) in enumerate(zip(which.tolist(), best_by_variance(found, self.terms, self.gaps)[which].tolist())):
+        for r, (t, a) in enumerate(zip(which.tolist(), best)):
             before, more = self.then[t]
             out[r] = max(self.left[a].wald(t) + (more if a == before else 0.0), 0.0)
         return out
@@ -76,7 +93,16 @@ class _Left:
         precision = 1.0 / np.maximum(np.diag(self.Q), 1e-300)
         return found, np.bincount(at, precision, len(found)) / counts
 
-    def wald(self, t: int) -> float:
+    def wald(self, t: int, alone: bool = False) -> float:
+        """Of a term beside the others that are left, or without them: J_t = (Q⁻¹)_tt, θ_t = J_t⁻¹ (Q⁻¹θ)_t."""
         mine = np.flatnonzero(self.owner == t)
+        if alone:
+            J, score = self.precision[np.ix_(mine, mine)], self.precision[mine] @ self.theta
+            return sqrt(max(float(score @ np.linalg.solve(J, score)), 0.0))
         theta = self.theta[mine]
         return sqrt(max(float(theta @ np.linalg.solve(self.Q[np.ix_(mine, mine)], theta)), 0.0))
+
+    @cached_property
+    def precision(self) -> np.ndarray:
+        """Q⁻¹ of the terms that were there at first."""
+        return np.linalg.inv(self.Q)

@@ -10,7 +10,7 @@ Every pair is held in every null: a pair too weak to be selected would otherwise
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import ceil
 
 import numpy as np
@@ -21,7 +21,7 @@ from hbm_learn.assessment.forecast import Forecast
 from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node, fit_nodes
 from hbm_learn.assessment.saddlepoint import deviates, p_values
-from hbm_learn.assessment.score_tests import add_at_best, drop_at_best, efficient_site, spread_site
+from hbm_learn.assessment.score_tests import add_at_best, drop_at_best, efficient_site, glance_at_best, spread_site
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
@@ -33,6 +33,10 @@ MAX_ROUNDS = 4
 MAX_PRODUCTS = 5e10
 # Of what fails among the selected, so much is dropped at a time.
 _SHARE = 0.2
+# From so many additions on, what they say beside each other is looked at before any is taken up.
+_MANY = 10
+# By how much a glance at a score may fall short of its test: projections take from its variance, tails from the normal.
+_OPTIMISM = 1.25
 
 
 def affordable(n_rows: int, considered: Terms) -> bool:
@@ -70,7 +74,7 @@ def select(
     orders = considered.keys.orders
     higher = [k for k in orders if k > 2]
     for k in higher:
-        search.test(k)
+        search.glance(k, level)
         search.settle(k, level)
     for k in reversed(higher[:-1]):
         # What was selected above changes the null of what lies below only if there is something.
@@ -97,6 +101,8 @@ class _Search:
         A lower bound on p-values: that with which a term was once dropped.
     fitted, stamp : (n,), (p,) arrays
         When each node was fitted and each term tested last, in counts of changes of the model.
+    rough : (n,) bool array
+        Nodes that were fitted roughly, and will be fitted again before anything is tested there.
     site : (p,) array
         At which node each term was tested last.
     inside : (p,) array
@@ -110,6 +116,7 @@ class _Search:
         self.stretch = np.sqrt([(inflation or {}).get(int(k), 1.0) for k in self.terms.order])
         self.clock, self.stamp, self.site = 0, np.full(p, -1), np.full(p, -1)
         self.fitted = np.zeros(data.space.n_features, dtype=int)
+        self.rough = np.zeros(data.space.n_features, dtype=bool)
         self.selected, self.dropped = np.zeros(p, dtype=bool), np.zeros(p, dtype=bool)
         self.root, self.df, self.least = np.zeros(p), np.zeros(p, dtype=np.intp), np.zeros(p)
         self.pairs = closure(considered.columns, data.space)
@@ -120,26 +127,27 @@ class _Search:
 
     # ------------------------------------------------------------------ the model
 
-    def _refit(self, sites: np.ndarray) -> None:
+    def _refit(self, sites: np.ndarray, rough: bool = False) -> None:
         sites = sites[~self.data.space.given[sites]]
         place = self.model.positions(self.terms.columns)
         self.inside = self.terms.sum((place >= 0).astype(float)) == self.terms.df
-        self.nodes |= fit_nodes(self.data, sites, self.model, self.nodes)
+        self.nodes |= fit_nodes(self.data, sites, self.model, self.nodes, rough)
         self.clock += 1
-        self.fitted[sites] = self.clock
+        self.fitted[sites], self.rough[sites] = self.clock, rough
 
-    def _hold(self, selected: np.ndarray) -> None:
+    def _hold(self, selected: np.ndarray, rough: bool = False) -> None:
         """Change the model to all pairs and the closure of these terms; nodes that see no change are kept."""
         self.selected = selected
         blocks = {2: self.pairs.block(2)}
         lower = closure(self.terms.select(selected), self.data.space)
         blocks |= {k: lower.block(k) for k in lower.orders if k > 2}
         new = Interactions.from_blocks(blocks.values(), self.data.space.n_columns)
-        if new == self.model:
+        if new == self.model and not self.rough.any():
             return
-        changed = np.concatenate([_only_in(new, self.model), _only_in(self.model, new)])
+        changed = self.rough.copy()
+        changed[self.data.space.site[np.concatenate([_only_in(new, self.model), _only_in(self.model, new)])]] = True
         self.model = new
-        self._refit(np.unique(self.data.space.site[changed]))
+        self._refit(np.flatnonzero(changed), rough)
 
     # ------------------------------------------------------------------ tests
 
@@ -147,6 +155,15 @@ class _Search:
         """All terms of order k given the model: drop tests of those in it, add tests of the others."""
         where = self.terms.keys.slice(k)
         self._test(np.arange(where.start, where.stop))
+
+    def glance(self, k: int, level: float) -> None:
+        """Tests of the triplets that might pass: of the others a look at their scores is enough for the time being."""
+        where = self.terms.keys.slice(k)
+        mine = np.arange(where.start, where.stop)
+        if k == 3 and not self.inside[mine].any():
+            seen = _OPTIMISM * glance_at_best(self.nodes, self.terms, mine) / self.stretch[mine]
+            mine = mine[stats.false_discovery_control(2.0 * stats.norm.sf(seen)) <= level]
+        self._test(mine)
 
     def _test(self, which: np.ndarray) -> None:
         which = which[self._stale(which)]
@@ -175,44 +192,72 @@ class _Search:
 
     def settle(self, k: int, level: float) -> None:
         """Add what passes in order k, drop what is not needed beside it, test the others again; until all stays."""
+        mine = self.terms.order == k
         for _ in range(MAX_ROUNDS):
-            passing = self._passing(k, level)
             chosen = self.selected.copy()
-            mine = self.terms.order == k
-            chosen[mine] = passing[mine] & ~self.dropped[mine]
-            if (chosen == self.selected).all():
+            chosen[mine] = self._passing(k, level)[mine] & ~self.dropped[mine]
+            if (chosen != self.selected).any():
+                self._hold(self._beside_each_other(chosen, k, level))
+                self._eliminate(k, level)
+            elif not self._stale(np.flatnonzero(mine)).any():
                 return
-            self._hold(chosen)
-            self._eliminate(k, level)
             self.test(k)
-        self._hold(self.selected & ~((self.terms.order == k) & ~self._passing(k, level)))
+        self._hold(self.selected & ~(mine & ~self._passing(k, level)))
+
+    def _beside_each_other(self, chosen: np.ndarray, k: int, level: float) -> np.ndarray:
+        """Of terms that pass one by one those that would still if all were in the model, at nodes fitted roughly.
+
+        Most say what a few others say. What is left out here may come back when it is tested given those.
+        """
+        added = np.flatnonzero(chosen & ~self.selected)
+        if len(added) < _MANY:
+            return chosen
+        alone, sites, stretch = self.root[added] * self.stretch[added], self.site[added], self.stretch[added]
+        self._hold(chosen, rough=True)
+        forecast = Forecast(self.nodes, self.terms, added, alone, sites, alone=True)
+        failing, p = self._failing(added, forecast.root(added) / stretch, self._bar(chosen, k, level))
+        for gone, _ in self._foreseen(forecast, failing, p, chosen.copy(), k, level):
+            chosen[gone] = False
+        return chosen
 
     def _eliminate(self, k: int, level: float) -> None:
-        """Drop the worst fifth of those that fail beside the others, until none does.
+        """Drop what fails beside the others, never to come back, until nothing does.
 
         What dropping some does to the others that fail is foreseen; when none of these fails any more, the nodes are
         fitted again and all are tested.
         """
-        where = self.terms.keys.slice(k)
-        n_tests = where.stop - where.start
         while True:
             mine = np.flatnonzero(self.selected & (self.terms.order == k))
             self._test(mine)
-            failing, p = self._failing(mine, self.root[mine], level * len(mine) / n_tests)
+            failing, p = self._failing(mine, self.root[mine], self._bar(self.selected, k, level))
             if not len(failing):
                 return
-            left, root = self.selected.copy(), self.root * self.stretch
-            forecast = Forecast(self.nodes, self.terms, failing, root[failing], self.site[failing])
-            while len(failing):
-                last = np.argsort(-p, kind="stable")[: ceil(_SHARE * len(failing))]
-                gone = failing[last]
-                self.least[gone], self.dropped[gone], left[gone] = p[last], True, False
-                forecast.drop(gone)
-                failing = np.delete(failing, last)
-                n_left = np.count_nonzero(left & (self.terms.order == k))
-                root = forecast.root(failing) / self.stretch[failing]
-                failing, p = self._failing(failing, root, level * n_left / n_tests)
+            forecast = Forecast(
+                self.nodes, self.terms, failing, self.root[failing] * self.stretch[failing], self.site[failing]
+            )
+            left = self.selected.copy()
+            for gone, p_gone in self._foreseen(forecast, failing, p, self.selected.copy(), k, level):
+                self.least[gone], self.dropped[gone], left[gone] = p_gone, True, False
             self._hold(left)
+
+    def _foreseen(
+        self, forecast: Forecast, failing: np.ndarray, p: np.ndarray, left: np.ndarray, k: int, level: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The worst fifth of those that fail, and their p-values; then of those that fail without them; and so on."""
+        while len(failing):
+            last = np.argsort(-p, kind="stable")[: ceil(_SHARE * len(failing))]
+            gone = failing[last]
+            yield gone, p[last]
+            left[gone] = False
+            forecast.drop(gone)
+            failing = np.delete(failing, last)
+            root = forecast.root(failing) / self.stretch[failing]
+            failing, p = self._failing(failing, root, self._bar(left, k, level))
+
+    def _bar(self, selected: np.ndarray, k: int, level: float) -> float:
+        """The p-value up to which so many of order k pass."""
+        mine = self.terms.order == k
+        return level * np.count_nonzero(selected & mine) / np.count_nonzero(mine)
 
     def _failing(self, mine: np.ndarray, root: np.ndarray, bar: float) -> tuple[np.ndarray, np.ndarray]:
         """Those of some terms whose p-value is above a bar, and these."""

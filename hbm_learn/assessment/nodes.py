@@ -22,12 +22,12 @@ from hbm_learn.assessment import two_values
 from hbm_learn.assessment.node_data import NodeData
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.parameters import independent_own
+from hbm_learn.optimise import quasi_newton
 from hbm_learn.terms import Terms
 
 PRIOR_SCALE = 3.0
-# What is left of the log-likelihood, in nats, when a node counts as fitted.
-_ENOUGH = 1e-11
-_MAX_ITER = 200
+# What is left of the log-likelihood, in nats, when a node counts as fitted, and when that will do for a look at it.
+_ENOUGH, _ROUGHLY = 1e-11, 1e-3
 
 
 class Node:
@@ -159,6 +159,19 @@ class Node:
         upper = np.triu(H)
         return upper + np.triu(H, 1).T
 
+    def _rows_of_hessian(self, theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """(len(rows), P) some rows of it."""
+        out, at = np.diag(self.ridge)[rows], np.searchsorted(self.ptr, rows, side="right") - 1
+        for where in self.data.chunks():
+            Phi = self.design(where)
+            C = self.covariance(self.fields(theta[None], Phi)[0], where)
+            for k in np.unique(at):
+                part = Phi[self.outputs[k][rows[at == k] - self.ptr[k]]]
+                for l, mine in enumerate(self.outputs):
+                    whole = Phi if self._complete[l] else Phi[mine]
+                    out[at == k, self.ptr[l] : self.ptr[l + 1]] += (part * C[k, l]) @ whole.T
+        return out
+
     def covariance(self, eta: np.ndarray, where: slice) -> np.ndarray:
         """(o, o, C) w Cov(O_k, O_l) for η (o, C)."""
         if self.is_binary:
@@ -189,14 +202,20 @@ class Node:
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, before: Node | None = None) -> Node:
-        """θ at its maximum, and H there; from the maximum of the same variable in another model, if there is one."""
+    def fit(self, before: Node | None = None, rough: bool = False) -> Node:
+        """θ at its maximum, and H there; from the maximum of the same variable in another model, if there is one.
+
+        If ``rough``, θ within a thousandth of a nat, and H where the last steps began.
+        """
         H = None if before is None else self._start(before)
-        self.theta, self.H = self.maximise(self.theta, H)
+        self.theta, self.H = self.maximise(self.theta, H, enough=_ROUGHLY if rough else _ENOUGH)
+        if not rough:
+            self.H = self.hessian(self.theta)
         return self
 
-    def _start(self, before: Node) -> np.ndarray | None:
-        """Take θ from a node with other interactions, one step from its maximum if it had more; H if it had all."""
+    def _start(self, before: Node) -> np.ndarray:
+        """Take θ from a node with other interactions, one step from its maximum if it had more; and H as far as it
+        had it, the rest made here."""
         old = np.append(before.model.positions(self.model), -1)[self.interaction]
         place = np.full(len(before.model) + 1, -1, dtype=np.intp)
         mine = before.interaction >= 0
@@ -209,39 +228,21 @@ class Node:
             q = before.inverse[:, gone]
             theta = theta - q @ np.linalg.solve(q[gone], theta[gone])
         self.theta = np.where(where >= 0, theta[where], 0.0)
-        return before.H[np.ix_(where, where)] if (where >= 0).all() else None
+        H, new = before.H[np.ix_(where, where)], np.flatnonzero(where < 0)
+        if len(new):
+            H[new] = self._rows_of_hessian(self.theta, new)
+            H[:, new] = H[new].T
+        return H
 
     def maximise(
-        self, theta: np.ndarray, H: np.ndarray | None, fixed: np.ndarray | None = None
+        self, theta: np.ndarray, H: np.ndarray | None, fixed: np.ndarray | None = None, enough: float = _ENOUGH
     ) -> tuple[np.ndarray, np.ndarray]:
-        """θ at the maximum and H there, from a start with an H that is good enough, or None.
+        """θ at the maximum and the last H, from a start with an H that is good enough, or None.
 
-        Steps are taken with an old H, corrected by what the steps since have shown of it (BFGS), while each takes nine
-        tenths of what is left; a new H costs as much as many steps. Parameters in ``fixed`` (P,) keep their values.
+        Parameters in ``fixed`` (P,) keep their values.
         """
         free = np.ones(len(theta), dtype=bool) if fixed is None else ~fixed
-        value, gradient = self._penalised(theta)
-        model, old, fresh = None, np.inf, False
-        for _ in range(_MAX_ITER):
-            if model is None:
-                H, fresh = (self.hessian(theta), True) if H is None else (H, False)
-                model = _Quadratic(H, free)
-            step = model.solve(gradient)
-            decrement = float(gradient @ step)
-            if decrement <= _ENOUGH:
-                theta = theta + step
-                break
-            if decrement > 0.1 * old and not fresh:
-                model, H, old = None, None, np.inf
-                continue
-            length, new = 1.0, self._penalised(theta + step)
-            while new[0] < value + 1e-4 * length * decrement - 1e-10 * abs(value) and length > 1e-6:
-                length *= 0.5
-                new = self._penalised(theta + length * step)
-            theta = theta + length * step
-            model.learn(length * step, gradient - new[1])
-            (value, gradient), old, fresh = new, decrement if length == 1.0 else 0.0, False
-        return theta, self.hessian(theta)
+        return quasi_newton.maximise(self._penalised, self.hessian, theta, H, free, enough)
 
     def _penalised(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self.value_gradient(theta[None])
@@ -250,7 +251,7 @@ class Node:
     @cached_property
     def inverse(self) -> np.ndarray:
         """H⁻¹."""
-        return linalg.cho_solve(_factor(self.H), np.eye(len(self.H)))
+        return linalg.cho_solve(quasi_newton.factor(self.H), np.eye(len(self.H)))
 
     def owners(self, terms: Terms) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the fitted node: the term of each parameter (P,), −1 where there is none; the terms that it has; and of
@@ -281,48 +282,15 @@ def _plain(array: np.ndarray) -> np.ndarray:
 
 
 def fit_nodes(
-    data: NodeData, sites: Iterable[int], model: Interactions, before: dict[int, Node] | None = None
+    data: NodeData,
+    sites: Iterable[int],
+    model: Interactions,
+    before: dict[int, Node] | None = None,
+    rough: bool = False,
 ) -> dict[int, Node]:
     """The nodes of some sites with what a closed set of interactions gives them, from those of another model."""
     sites, before = [int(a) for a in sites], before or {}
-    return dict(zip(sites, in_threads(lambda a: Node(data, a, model).fit(before.get(a)), sites, data.n_jobs)))
-
-
-class _Quadratic:
-    """H⁻¹ of the free parameters, and the changes of the gradient along the steps that were taken."""
-
-    def __init__(self, H: np.ndarray, free: np.ndarray):
-        self.free, self.factor = free, _factor(H[np.ix_(free, free)])
-        self.seen: list[tuple[np.ndarray, np.ndarray, float]] = []
-
-    def learn(self, step: np.ndarray, change: np.ndarray) -> None:
-        along = float(step @ change)
-        if along > 0.0:
-            self.seen.append((step[self.free], change[self.free], along))
-
-    def solve(self, gradient: np.ndarray) -> np.ndarray:
-        """H⁻¹·gradient, zero in what is fixed."""
-        q, taken = gradient[self.free], []
-        for step, change, along in reversed(self.seen):
-            taken.append(step @ q / along)
-            q = q - taken[-1] * change
-        q = linalg.cho_solve(self.factor, q)
-        for (step, change, along), a in zip(self.seen, reversed(taken)):
-            q = q + step * (a - change @ q / along)
-        out = np.zeros_like(gradient)
-        out[self.free] = q
-        return out
-
-
-def _factor(H: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Cholesky factor, with as little on the diagonal as it takes."""
-    scale = np.maximum(np.diag(H), 1e-300)
-    for jitter in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
-        try:
-            return linalg.cho_factor(H + np.diag(jitter * scale + 1e-200 * (jitter > 0)))
-        except linalg.LinAlgError:
-            continue
-    return linalg.cho_factor(np.diag(scale))
+    return dict(zip(sites, in_threads(lambda a: Node(data, a, model).fit(before.get(a), rough), sites, data.n_jobs)))
 
 
 def _members(model: Interactions, columns: range) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:

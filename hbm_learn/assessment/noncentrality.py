@@ -190,7 +190,8 @@ def _dropped(node: Node, J: np.ndarray, members: Iterable[int]) -> Row:
     q = node.inverse[:, J]
     start = node.theta - np.linalg.solve(q[J], q.T).T @ node.theta[J]
     start[J] = 0.0
-    theta, H = node.maximise(start, node.H, fixed)
+    theta = node.maximise(start, node.H, fixed)[0]
+    H = node.hessian(theta)
     D, free = np.zeros((len(J), len(theta))), ~fixed
     D[:, J] = np.eye(len(J))
     D[:, free] = -linalg.solve(H[np.ix_(free, free)], H[np.ix_(free, J)], assume_a="pos").T

@@ -106,6 +106,45 @@ def add_at_best(
     return _each(nodes, best, which, work)
 
 
+def glance_at_best(nodes: dict[int, Node], terms: Terms, which: np.ndarray) -> np.ndarray:
+    """(T,) sizes |S|/√Σg²C of the scores of triplets at their best nodes, without projections or tails: two products
+    of all columns with themselves a node. Of a block the largest of its sets."""
+    sites, space = spread_site(nodes, terms, which), terms.space
+    where = terms.columns.slice(3)
+    place = np.full(len(terms), -1)
+    place[which] = np.arange(len(which))
+    block, mine = terms.columns.block(3), place[terms.group[where]]
+    block, mine = block[mine >= 0], mine[mine >= 0]
+    own = space.site[block] == sites[mine][:, None]
+
+    def work(a: int) -> tuple[np.ndarray, np.ndarray]:
+        node, rows = nodes[a], np.flatnonzero(sites[mine] == a)
+        rest = block[rows][~own[rows]].reshape(-1, 2)
+        k = block[rows][own[rows]] - node.first
+        return rows, _glances(node, k, rest)
+
+    out = np.zeros(len(which))
+    busy = np.unique(sites).tolist()
+    for rows, sizes in in_threads(work, busy, nodes[busy[0]].data.n_jobs) if busy else ():
+        np.maximum.at(out, mine[rows], sizes)
+    return out
+
+
+def _glances(node: Node, k: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """Of sets of column k of the node and two others each."""
+    N = len(node.data.tested) - 1
+    S, V = (np.zeros((node.n_columns, N, N)) for _ in range(2))
+    for where in node.data.chunks():
+        Y = node.data.tested[:-1, where]
+        eta = node.fields(node.theta[None], node.design(where))
+        C, residual = node.covariance(eta[0], where), node.residuals(eta, where)[0][0]
+        for l in range(node.n_columns):
+            S[l] += (Y * residual[l]) @ Y.T
+            V[l] += (Y**2 * C[l, l]) @ (Y**2).T
+    at = k, rest[:, 0], rest[:, 1]
+    return np.abs(S[at]) / np.sqrt(np.maximum(V[at], 1e-300))
+
+
 def drop_at_best(
     nodes: dict[int, Node], model: Interactions, terms: Terms, which: np.ndarray, sites: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -49,7 +49,7 @@ _MANY_PATTERNS = (
 # likelihood was asked for, as a multiple of what "auto" takes.
 _PATTERN_COST, _IF_ASKED = 2048, 16
 # Gaussian priors are learnt so far, as a start for mixtures.
-_FIRST_ROUNDS, _FIRST_TOL = 3, 0.05
+_FIRST_ROUNDS, _FIRST_TOL = 3, 0.1
 # refine="auto" takes the exact likelihood up to this many states.
 MAX_LIKELIHOOD_STATES = 2**20
 
