@@ -521,9 +521,9 @@ LEARNT = [
     Mutant("inversion/shrinkage/mixture.py", "PSEUDO = 1.0", "PSEUDO = 1000.0", f"{SHRINK} -k drawn"),
     Mutant(
         "inversion/shrinkage/mixture.py",
-        "np.full(len(some), len(where) / max(len(some), 1))",
-        "np.ones(len(some))",
-        f"{SHRINK} -k 'drawn or speak_for_all'",
+        "((z / _APART) ** 2 - k**2) / (2 * k + 1)",
+        "z / _APART - k",
+        "tests/test_products.py -k learnt_from_counts",
     ),
     Mutant(
         "inversion/shrinkage/expectation.py",

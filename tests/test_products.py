@@ -174,21 +174,49 @@ def test_moments_of_sites_are_those_of_their_components(belief: float) -> None:
     np.testing.assert_allclose(total, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_weights_learnt_from_some_terms_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(5)
-    z = rng.normal(size=200_000) * np.where(rng.random(200_000) < 0.4, 3.0, 1.0)
+def _cavities(rng: np.random.Generator, n: int) -> Cavities:
+    z = rng.normal(size=n) * np.where(rng.random(n) < 0.05, 3.0, 1.01)
     z[:40] = 30.0
-    precision = np.full(len(z), 1e4)
-    cavities, sigma = Cavities(precision, z**2 * precision, np.ones(len(z))), mixture.scales(1e4)
-    some, weights = mixture._some(cavities)
-    assert len(weights) < 0.2 * len(z)
-    assert weights.sum() == pytest.approx(len(z))
-    assert np.all(weights[some.square > 36.0 * some.precision] == 1.0)
+    precision, df = 1e4 * rng.uniform(0.01, 1.0, n), np.where(np.arange(n) < n // 3, 4.0, 1.0)
+    return Cavities(precision, z**2 * precision * df, df)
+
+
+def test_weights_learnt_from_counts_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    cavities, sigma = _cavities(np.random.default_rng(5), 50_000), mixture.scales(1e4)
+    few, weights = mixture.counted(cavities)
+    assert len(weights) < 0.2 * len(cavities.precision)
+    for d in (1.0, 4.0):
+        mine, there = cavities.at(cavities.df == d), few.at(few.df == d)
+        w, size = weights[few.df == d], float(np.count_nonzero(cavities.df == d))
+        assert w.sum() == pytest.approx(size)
+        assert w @ (there.square / there.precision) == pytest.approx((mine.square / mine.precision).sum())
+        assert w @ np.log(there.precision) == pytest.approx(np.log(mine.precision).sum())
+    assert np.all(weights[few.square > 36.1 * few.precision * few.df] == 1.0)
+    # What a set of weights says of all of them, in nats.
+    for pi in np.random.default_rng(6).dirichlet(np.full(len(sigma), 0.3), 4):
+        told = weights @ mixture.responsibilities(few, sigma, pi)[1]
+        assert told == pytest.approx(mixture.responsibilities(cavities, sigma, pi)[1].sum(), rel=2e-3)
     found = mixture.learn_weights(cavities, sigma)
-    monkeypatch.setattr(mixture, "_MOST", (10**6, 10**6))
+    monkeypatch.setattr(mixture, "_FEW", 10**9)
     everything = mixture.learn_weights(cavities, sigma)
-    np.testing.assert_allclose(np.cumsum(found), np.cumsum(everything), atol=0.02)
-    assert found[sigma > 0.1].sum() == pytest.approx(everything[sigma > 0.1].sum(), rel=0.05)
+    R, true = (
+        mixture.responsibilities(cavities, sigma, found)[1],
+        mixture.responsibilities(cavities, sigma, everything)[1],
+    )
+    assert most - told < 0.1
+
+
+def test_weights_change_as_little_as_cavities_do() -> None:
+    """Where they jump, sites never settle: each sweep would meet another sample."""
+    cavities, sigma = _cavities(np.random.default_rng(7), 30_000), mixture.scales(1e4)
+    rng = np.random.default_rng(8)
+    close = Cavities(
+        cavities.precision * np.exp(1e-4 * rng.normal(size=30_000)),
+        cavities.square * np.exp(1e-4 * rng.normal(size=30_000)),
+        cavities.df,
+    )
+    before, after = (np.cumsum(mixture.learn_weights(c, sigma)) for c in (cavities, close))
+    np.testing.assert_allclose(after, before, atol=1e-4)
 
 
 def test_the_main_site_of_a_function_is_the_one_with_most_variance() -> None:

@@ -121,7 +121,7 @@ def test_no_other_weights_are_more_likely(n_terms, share):
     rho = precision * drawn + np.sqrt(precision) * rng.normal(size=n_terms)
     cavities = Cavities(precision, rho**2, np.ones(n_terms))
     pi = mixture.learn_weights(cavities, sigma)
-    few, weights = mixture._some(cavities)
+    few, weights = mixture.counted(cavities)
     R = mixture.responsibilities(few, sigma, pi)[0]
     held = weights @ R + mixture.PSEUDO / len(sigma)
     np.testing.assert_allclose(held, (weights.sum() + mixture.PSEUDO) * pi, rtol=0.01, atol=0.01)

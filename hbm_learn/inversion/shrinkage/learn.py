@@ -118,7 +118,7 @@ def _settle(
         last = here, origin.among(active), found, active
         here, before = there, found
         now = active_couplings(found.sites, information.n_samples * fit.parameters.carriers[n_own:])
-        active = active | now if turn else now
+        active = active | now if turn > 1 else now
         found = expectation.solve(here.quadratic(origin.among(active), active), n_own, found.sites)
         moved = _distance(found.mean - before.mean, found, fit.parameters)
         if moved < STAYS:

@@ -26,9 +26,8 @@ NARROWEST, BROADEST, RATIO = 0.1, 2.0, np.sqrt(2.0)
 PSEUDO = 1.0
 # Newton's steps, and the decrement in nats at which the weights stay.
 _STEPS, _ENOUGH = 100, 1e-6
-# Of many couplings those with a deviate beyond the last teach the weights; of those between the two and of those below
-# every so many, these many at least.
-_TAILS, _MOST = (2.5, 6.0), (2000, 10_000)
+# More couplings than that teach the weights by counts on a grid with knots of |z| and ln Λ so far apart, up to a |z|.
+_FEW, _APART, _FAR = 4000, 0.1, 6.0
 
 
 def scales(n_samples: float) -> np.ndarray:
@@ -80,7 +79,7 @@ def learn_weights(cavities: Cavities, sigma: np.ndarray, start: np.ndarray | Non
         Weights to begin with.
     """
     G, base = len(sigma), PSEUDO / len(sigma)
-    few, weights = _some(cavities)
+    few, weights = counted(cavities)
     log_evidence = few.log_evidence(sigma)
     evidence = np.exp(log_evidence - log_evidence.max(axis=1, keepdims=True))
     total = float(weights.sum()) + PSEUDO
@@ -113,20 +112,36 @@ def learn_weights(cavities: Cavities, sigma: np.ndarray, start: np.ndarray | Non
     return pi / pi.sum()
 
 
-def _some(cavities: Cavities) -> tuple[Cavities, np.ndarray]:
-    """Cavities that speak for all, and for how many each does."""
-    n_terms, (few, middling) = len(cavities.precision), _MOST
-    if n_terms <= 2 * few:
+def counted(cavities: Cavities) -> tuple[Cavities, np.ndarray]:
+    """Cavities that speak for all, and for how many each does: the four knots about each, such that the sums of z² and
+    of ln Λ stay, on which weak evidence rests. Unlike a sample they change as little as the cavities do, so that sites
+    settle.
+    """
+    n_terms = len(cavities.precision)
+    if n_terms <= _FEW:
         return cavities, np.ones(n_terms)
-    z2 = cavities.square / (cavities.precision * cavities.df)
-    beyond = [z2 > tail**2 for tail in _TAILS]
-    chosen, weights = [np.flatnonzero(beyond[1])], [np.ones(int(beyond[1].sum()))]
-    for those, most in zip((~beyond[0], beyond[0] & ~beyond[1]), (few, middling)):
-        where = np.flatnonzero(those)
-        some = where[:: max(1, len(where) // most)]
-        chosen.append(some)
-        weights.append(np.full(len(some), len(where) / max(len(some), 1)))
-    return cavities.at(np.concatenate(chosen)), np.concatenate(weights)
+    z = np.sqrt(cavities.square / (cavities.precision * cavities.df))
+    far = z >= _FAR
+    near = [np.flatnonzero(~far & (cavities.df == d)) for d in np.unique(cavities.df[~far])]
+    parts = [(cavities.at(far), np.ones(int(far.sum())))] + [_on_knots(cavities.at(mine), z[mine]) for mine in near]
+    found = zip(*((part.precision, part.square, part.df, weights) for part, weights in parts))
+    precision, square, df, weights = (np.concatenate(each) for each in found)
+    return Cavities(precision, square, df), weights
+
+
+def _on_knots(cavities: Cavities, z: np.ndarray) -> tuple[Cavities, np.ndarray]:
+    """Of cavities of one df."""
+    x, d = np.log(cavities.precision) / _APART, cavities.df[0]
+    left, k = np.floor(x).astype(np.intp), np.floor(z / _APART).astype(np.intp)
+    right, up = x - left, ((z / _APART) ** 2 - k**2) / (2 * k + 1)
+    first, K = left.min(), int(_FAR / _APART) + 2
+    corners = ((i, j, (right if i else 1.0 - right) * (up if j else 1.0 - up)) for i in (0, 1) for j in (0, 1))
+    size = (int(left.max() - first) + 2) * K
+    count = sum(np.bincount((left - first + i) * K + k + j, share, size) for i, j, share in corners)
+    there = np.flatnonzero(count)
+    precision = np.exp(_APART * (first + there // K))
+    square = precision * d * (_APART * (there % K)) ** 2
+    return Cavities(precision, square, np.full(len(there), d)), count[there]
 
 
 def responsibilities(cavities: Cavities, sigma: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
