@@ -473,10 +473,9 @@ Held-out nats a row, 5 folds: ln P where all states can be listed, Σ ln P(x_i |
 of items or rows (bfi, verbagg, gss), a new model (0/1), or, for lsat6, another split of the same rows, where ± is over
 rows. The worst set is that with the lowest difference in its own errors.
 
-These columns of order 3, and the KL of no-triplets and neural above, are from before an order in doubt had a prior of
-its own ([evidence and orders](theory/prior.md#evidence-and-orders)), with which asking costs next to nothing. On
-sets from 30000 on, before and with it (`--first 30000`): lsat6 −.0026 ± .0012 and −.00002 ± .00016 nats a row (4
-splits); KL of no-triplets .0127 and .0116 (20 sets), of neural .0048 and .0048 (12 sets).
+What does not hold: `order=3` on small tables without triplets (lsat6, verbagg) costs some ten-thousandths of a nat a
+row, two or three of its own errors; that is what is left of .003 and .005 since an order in doubt has a prior of its own
+([evidence and orders](theory/prior.md#evidence-and-orders)). `order="auto"` costs nothing there.
 """
 
 SECTIONS: list[tuple[str, dict, Callable, list[Callable], str]] = [
