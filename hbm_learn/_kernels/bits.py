@@ -51,6 +51,13 @@ def _meet(a, b, out):
 
 
 @njit(cache=True, nogil=True)
+def _differ(a, b, out):
+    """out ← a ⊻ b."""
+    for w in range(len(out)):
+        out[w] = a[w] ^ b[w]
+
+
+@njit(cache=True, nogil=True)
 def _common(rows, columns, first, out):
     """out[p, q] ← bits set in both row p and column first + q."""
     a0, a1, a2, a3 = rows[0], rows[1], rows[2], rows[3]
@@ -122,7 +129,7 @@ def _signed(rows, columns, first, out):
     out[1, 0], out[1, 1], out[1, 2], out[1, 3] = c10 - two * d10, c11 - two * d11, c12 - two * d12, c13 - two * d13
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_counts(planes, weights, out):
     """out[i] += Σ_b w_b |β_ib|: the sums of the variables themselves."""
     n_planes = len(weights)
@@ -149,7 +156,7 @@ def _conjunctions(columns, n_planes, members, out):
         count *= n_planes
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_products(planes, weights, tail_weights, tails, starts, n, first, step, out):
     """out[starts[t] + rank(i, j)] += Σ_samples y_i y_j Π_{k∈tails[t]} y_k for all i ≤ j ≤ tails[t, 0].
 
@@ -171,7 +178,7 @@ def add_products(planes, weights, tail_weights, tails, starts, n, first, step, o
     counts = np.empty((_TILE, _TILE), dtype=np.uint64)
     place, bound, weight = np.empty(_TILE, np.int64), np.empty(_TILE, np.int64), np.empty(_TILE, weights.dtype)
     for block in range(len(planes)):
-        columns = planes[block]  # of a layout that is known, which those of an iteration are not
+        columns = planes[block]  # numba knows that its rows are contiguous; of ``for columns in planes`` it does not
         for t in range(len(tails)):
             _conjunctions(columns, n_planes, tails[t], both)
             n_columns = (tails[t, 0] + 1 if tails.shape[1] else n) * n_planes
@@ -180,26 +187,27 @@ def add_products(planes, weights, tail_weights, tails, starts, n, first, step, o
                 above = begin // (_TILE * n_planes) // step * step
                 for group in range((above + first) * span, n_rows, span * step):
                     for row in range(group, min(group + span, n_rows), _TILE):
+                        highest = 0
                         for p in range(_TILE):
                             bound[p] = 0
                             if row + p < n_rows:
-                                mine, choice = divmod(row + p, choices)
-                                j, b = divmod(mine, n_planes)
+                                mine, choice = (row + p) // choices, (row + p) % choices
+                                j = mine // n_planes
                                 _meet(both[choice], columns[mine], rows[p])
-                                place[p], bound[p] = (
-                                    starts[t] + j * (j + 1) // 2,
-                                    min((j + 1) * n_planes, begin + _NEAR),
-                                )
-                                weight[p] = weights[b] * tail_weights[choice]
-                        for column in range(begin, bound.max(), _TILE):
+                                place[p] = starts[t] + j * (j + 1) // 2
+                                bound[p] = highest = min((j + 1) * n_planes, begin + _NEAR)
+                                weight[p] = weights[mine % n_planes] * tail_weights[choice]
+                        for column in range(begin, highest, _TILE):
                             _common(rows, columns, column, counts)
                             for p in range(_TILE):
                                 for q in range(min(_TILE, bound[p] - column)):
-                                    i, a = (column + q, 0) if n_planes == 1 else divmod(column + q, n_planes)
+                                    i, a = column + q, 0
+                                    if n_planes > 1:
+                                        i, a = i // n_planes, i % n_planes
                                     out[place[p] + i] += weights[a] * weight[p] * np.int64(counts[p, q])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_signed_products(planes, tails, starts, n, first, step, out):
     """``add_products`` for y ∈ {−1, 0, 1}, with a quarter of its work for triplets.
 
@@ -211,19 +219,19 @@ def add_signed_products(planes, tails, starts, n, first, step, out):
     rows = np.zeros((4, width), dtype=np.uint64)
     counts = np.empty((2, _TILE), dtype=np.uint64)
     for block in range(len(planes)):
-        columns = planes[block]  # of a layout that is known, which those of an iteration are not
+        columns = planes[block]  # numba knows that its rows are contiguous; of ``for columns in planes`` it does not
         for t in range(len(tails)):
             both[0], both[1] = ~np.uint64(0), 0
             for member in tails[t]:
-                both[0] &= columns[2 * member]
-                both[1] ^= columns[2 * member + 1]
+                _meet(both[0], columns[2 * member], both[0])
+                _differ(both[1], columns[2 * member + 1], both[1])
             bound = tails[t, 0] + 1 if tails.shape[1] else n
             for begin in range(0, bound, _NEAR // 2):
                 for row in range(2 * (begin // (2 * step) * step + first), bound, 2 * step):
                     here = min(2, bound - row)
                     for p in range(here):
-                        rows[2 * p] = both[0] & columns[2 * (row + p)]
-                        rows[2 * p + 1] = both[1] ^ columns[2 * (row + p) + 1]
+                        _meet(both[0], columns[2 * (row + p)], rows[2 * p])
+                        _differ(both[1], columns[2 * (row + p) + 1], rows[2 * p + 1])
                     for column in range(begin, min(row + here, begin + _NEAR // 2), _TILE):
                         _signed(rows, columns, 2 * column, counts)
                         for p in range(here):

@@ -70,7 +70,8 @@ def _select(digits, chosen, rows, mine, out):
     n_digits, n = digits.shape
     out[:] = 0
     for a in range(chosen.shape[1]):
-        mine[:] = rows
+        for i in range(n):
+            mine[i] = rows
         for d in range(n_digits):
             digit = digits[d]
             flip = np.uint64(0) if (a >> d) & 1 else ~np.uint64(0)
@@ -82,7 +83,7 @@ def _select(digits, chosen, rows, mine, out):
                 plane[i] |= mine[i] & mask[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def pack(codes, patterns, plane_ptr, planes, first_word, last_word):
     """planes[·, plane_ptr[i] + b, ·] ← bit b of patterns[i, codes[r, i]], for the 64 rows r of each word of a range.
 
@@ -122,7 +123,7 @@ def pack(codes, patterns, plane_ptr, planes, first_word, last_word):
     mine = np.empty(width, dtype=np.uint64)
     line = np.empty((_LINE, most, width), dtype=np.uint64)
     for start in range(first_word, last_word, _LINE):
-        block, place = divmod(start, planes.shape[2])
+        block, place = start // planes.shape[2], start % planes.shape[2]
         for w in range(_LINE):
             first = 64 * (start + w)
             _read(codes, first, row_bytes)
@@ -130,7 +131,9 @@ def pack(codes, patterns, plane_ptr, planes, first_word, last_word):
                 _digits(rows, np.uint64(d), eights)
                 _join(eight_bytes, digits[d])
             if are_codes:
-                line[w] = digits[:most]
+                for b in range(most):
+                    for i in range(n):
+                        line[w, b, i] = digits[b, i]
             else:
                 there = ~np.uint64(0)
                 if n_rows - first < 64:
