@@ -52,6 +52,14 @@ def page(found: dict[str, list[dict[str, Any]]]) -> str:
             continue
         times = " | ".join(f"{row[key]:.3g}" for key in ("theirs", "ours", "alone", "ratio", "ratio alone"))
         lines.append(f"| {row['task']} | {row['peer']} | {times} | {row['difference']:.0e} ({row['why']}) |")
+    behind = [f"{row['task']} ({row['peer']})" for row in found["races"] if row.get("ratio", 1.0) < 1.0]
+    if behind:
+        lines += [
+            "",
+            f"Behind as a whole: {'; '.join(behind)}. *alone* says what of it the peer does, too. The rest is the",
+            "covariance of the scores and its products with the inverse Hessian (P² M + 5 P³ flops for up to 2000",
+            "couplings, solutions for random draws beyond), and chains whose samples are compared with the data.",
+        ]
     lines += [
         "",
         "coniii does not install with current NumPy; adabmDCA brings GPU libraries along and has no estimate to be",

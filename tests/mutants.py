@@ -59,7 +59,7 @@ class Mutant(NamedTuple):
 
 ASSESS, SHRINK, SCORE = "tests/test_assessment.py", "tests/test_shrinkage.py", "tests/test_score_tests.py"
 TRUST, COMPOSITE, PSEUDO = "tests/test_trust.py", "tests/test_composite.py", "tests/test_pseudolikelihood.py"
-FORMULAS = "tests/test_formulas.py"
+FORMULAS, MOMENTS, MODEL = "tests/test_formulas.py", "tests/test_moments.py", "tests/test_model.py"
 CLOSED, PRIOR, PREDICT = "tests/test_diagonal.py", "tests/test_prior.py", "tests/test_predictive.py"
 
 INTERVALS = [
@@ -638,7 +638,32 @@ DATA = [
     Mutant("model/gauge.py", "comb(a, b) * float(s[i]) ** b", "float(s[i]) ** b", "tests/test_gauge.py -k binomial"),
 ]
 
-MUTANTS = [*INTERVALS, *TESTS, *CHECKS, *CLOSED_FORM, *SANDWICH, *LEARNT, *DATA]
+KERNELS = [
+    Mutant("_kernels/bits.py", "c21 += popcount(x2 & y)", "c21 += popcount(x3 & y)", f"{MOMENTS} -k bit_sums"),
+    Mutant(
+        "_kernels/bits.py",
+        "d13 += popcount(x1 & y & (u1 ^ v))",
+        "d13 += popcount(x1 & y & u1)",
+        f"{MOMENTS} -k signed_sums",
+    ),
+    Mutant(
+        "_kernels/bits.py",
+        "bound[p] = highest = min((j + 1) * n_planes, begin + _NEAR)",
+        "bound[p] = highest = (j + 1) * n_planes",
+        f"{MOMENTS} -k bit_sums",
+    ),
+    Mutant(
+        "_kernels/packing.py", "~(there << np.uint64(max(n_rows - first, 0)))", "there", f"{MOMENTS} -k pack_against"
+    ),
+    Mutant(
+        "_kernels/polynomial.py",
+        "for first in range(0, X.shape[0], _TILE)",
+        "for first in range(0, X.shape[0] - 1, _TILE)",
+        f"{MODEL} -k values_on_rows",
+    ),
+]
+
+MUTANTS = [*INTERVALS, *TESTS, *CHECKS, *CLOSED_FORM, *SANDWICH, *LEARNT, *DATA, *KERNELS]
 
 
 def copy_tree(target: Path) -> None:

@@ -235,7 +235,8 @@ def test_blocks_do_not_matter(monkeypatch):
     space = Space.of(SPACES["everything"], 5, 2)
     codes = draw(space, 1000)
     expected = moments_of(codes, space, 3, powers=2)
-    monkeypatch.setattr(moments_module, "_BLOCK", 5 * 64)
+    for name in ("_BLOCK_OF_CODES", "_BLOCK_OF_VALUES"):
+        monkeypatch.setattr(moments_module, name, 5 * 64)
     assert moments_of(codes, space, 3, powers=2) == expected
     frame = pd.DataFrame(space.decode(codes)).infer_objects()
     pieces = (frame.iloc[lo : lo + 300] for lo in range(0, 1000, 300))

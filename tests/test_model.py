@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 from mixed import ALPHABETS as MIXED
@@ -37,6 +39,17 @@ def test_energies_and_fields_follow_the_definition(order, alphabet):
         Y[:, i] = rng.choice(alphabet, size=20)
         change = -fields[:, i] * (Y[:, i] - X[:, i]) + 0.5 * model.d[i] * (Y[:, i] ** 2 - X[:, i] ** 2)
         np.testing.assert_allclose(model.energy(Y) - model.energy(X), change, atol=1e-12)
+
+
+# Numbers of rows that end within a tile of the kernel, and fill tiles.
+@pytest.mark.parametrize("n_rows", [1, 5, polynomial._TILE, 2 * polynomial._TILE + 3])
+def test_values_on_rows_against_their_twin(n_rows):
+    rng = np.random.default_rng(n_rows)
+    sets = [c for k in (1, 2, 3, 4, 5) for c in combinations(range(5), k)]
+    members, indptr = np.concatenate(sets), np.concatenate([[0], np.cumsum([len(c) for c in sets])])
+    X, weights = rng.normal(size=(n_rows, 5)), rng.normal(size=len(sets))
+    twin = sum(w * np.prod(X[:, list(c)], axis=1) for w, c in zip(weights, sets))
+    np.testing.assert_allclose(polynomial.values_on_rows(X, members, indptr, weights), twin, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -17,7 +17,7 @@ from oracle import distribution
 import hbm_learn.data.moments as moments_module
 import hbm_learn.data.scan as scan_module
 from hbm_learn import BoltzmannMachine, Interactions, Interval, Moments
-from hbm_learn._kernels import bits, symmetric
+from hbm_learn._kernels import bits, packing, symmetric
 from hbm_learn.data import sums as _sums
 from hbm_learn.data.integer_coding import Coding
 from hbm_learn.data.samples import Samples
@@ -161,7 +161,7 @@ def test_containers_do_not_matter(tmp_path):
 def test_blocks_do_not_matter(name, block, monkeypatch):
     X = draw(ALPHABETS[name], 1000, 7)
     expected = Moments.from_samples(X, 3, ALPHABETS[name])
-    monkeypatch.setattr(moments_module, "_BLOCK", 7 * block)
+    monkeypatch.setattr(moments_module, "_BLOCK_OF_CODES", 7 * block)
     monkeypatch.setattr(scan_module, "MAX_KEPT_BYTES", 0)
     monkeypatch.setattr(_sums, "_BLAS_ENTRIES", 2000)
     monkeypatch.setattr(_sums, "_WIDTH", 3)
@@ -464,46 +464,63 @@ def test_iterators_of_blocks():
 # ---------------------------------------------------------------------- kernels and their twins
 
 
+@pytest.mark.parametrize("m", [200, 64 * 32])
 @pytest.mark.parametrize("n_planes", [1, 2, 3])
-def test_pack_against_its_twin(n_planes):
+def test_pack_against_its_twin(n_planes, m):
     rng = np.random.default_rng(n_planes)
     q = 2**n_planes
-    codes = rng.integers(0, q, size=(200, 5), dtype=np.uint8)
+    codes = rng.integers(0, q, size=(m, 5), dtype=np.uint8)
     digits = np.tile(np.arange(q, dtype=np.uint64), (5, 1))
     for patterns in (rng.permuted(digits, axis=1), digits):
         counts = np.array([n_planes, 1, n_planes, 1, 1])
         ptr = np.r_[0, np.cumsum(counts)]
-        planes = np.zeros((ptr[-1], 4), dtype=np.uint64)
-        bits.pack(codes, patterns, ptr, planes, 0, 2)
-        bits.pack(codes, patterns, ptr, planes, 2, 4)
-        padded = np.zeros((256, 5), dtype=np.uint64)
-        padded[:200] = patterns[np.arange(5), codes]
+        planes = np.full((2, ptr[-1] + 1, 16), 7, dtype=np.uint64)
+        for edges in ((0, 8), (8, 24), (24, 32)):
+            packing.pack(codes, patterns, ptr, planes, *edges)
+        padded = np.zeros((64 * 32, 5), dtype=np.uint64)
+        padded[:m] = patterns[np.arange(5), codes]
+        words = planes.transpose(1, 0, 2).reshape(-1, 32)
         for i in range(5):
             for b in range(counts[i]):
                 twin = np.packbits((padded[:, i] >> np.uint64(b) & np.uint64(1)).astype(np.uint8), bitorder="little")
-                np.testing.assert_array_equal(planes[ptr[i] + b], twin.view(np.uint64))
+                np.testing.assert_array_equal(words[ptr[i] + b], twin.view(np.uint64))
+        np.testing.assert_array_equal(words[-1], 7)
 
 
+def _planes_and_values(rng, n, weights, signed=False):
+    """Two blocks of words, and the variables on their rows: with ``signed``, the second plane is part of the first."""
+    words = rng.integers(0, 2**63, size=(2, n, len(weights), 8), dtype=np.uint64)
+    if signed:
+        words[:, :, 1] &= words[:, :, 0]
+    planes = np.zeros((2, n * len(weights) + bits.PADDING, 8), dtype=np.uint64)
+    planes[:, : n * len(weights)] = words.reshape(2, -1, 8)
+    unpacked = np.unpackbits(words.view(np.uint8), axis=3, bitorder="little").astype(int)
+    return planes, np.einsum("b,kibs->ksi", weights, unpacked).reshape(-1, n)
+
+
+def _sums_of_products(Y, order):
+    return [np.prod(Y[:, row], axis=1).sum() for row in symmetric.multisets(Y.shape[1], order)]
+
+
+# Shapes with tiles that are cut off, and with more columns than are taken at once.
+@pytest.mark.parametrize("small", [0, 2**24])
 @pytest.mark.parametrize("weights", [np.array([1]), np.array([1, 2]), np.array([0.5, -1.25, 3.0])])
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_bit_sums_against_their_twin(weights, order):
-    rng = np.random.default_rng(order)
-    planes = rng.integers(0, 2**63, size=(4, len(weights), 5), dtype=np.uint64)
-    unpacked = np.unpackbits(planes.view(np.uint8), axis=2, bitorder="little").astype(int)
-    Y = np.einsum("b,ibs->si", weights, unpacked)
-    rows = symmetric.multisets(4, order)
-    twin = [np.prod(Y[:, row], axis=1).sum() for row in rows]
-    np.testing.assert_allclose(_sums._bit_sum(planes, weights, order, signed=False), twin, rtol=1e-12, atol=1e-9)
+@pytest.mark.parametrize(("n", "order"), [(4, 1), (1, 2), (7, 2), (70, 2), (1, 3), (9, 3), (6, 4)])
+def test_bit_sums_against_their_twin(monkeypatch, n, order, weights, small):
+    monkeypatch.setattr(_sums, "_SMALL", small)  # parts and threads, or none
+    planes, Y = _planes_and_values(np.random.default_rng(order), n, weights)
+    found = _sums._bit_sum(planes, n, weights, order, signed=False)
+    np.testing.assert_allclose(found, _sums_of_products(Y, order), rtol=1e-12, atol=1e-9)
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_signed_sums_against_their_twin(order):
-    rng = np.random.default_rng(order)
-    planes = rng.integers(0, 2**63, size=(4, 2, 5), dtype=np.uint64)
-    planes[:, 1] &= planes[:, 0]
-    signed, general = (_sums._bit_sum(planes, np.array([1, -2]), order, signed) for signed in (True, False))
-    np.testing.assert_array_equal(signed, general)
-    assert np.abs(signed).max() > 0
+@pytest.mark.parametrize("small", [0, 2**24])
+@pytest.mark.parametrize(("n", "order"), [(4, 1), (1, 2), (7, 2), (37, 2), (1, 3), (9, 3), (6, 4)])
+def test_signed_sums_against_their_twin(monkeypatch, n, order, small):
+    monkeypatch.setattr(_sums, "_SMALL", small)
+    planes, Y = _planes_and_values(np.random.default_rng(order), n, np.array([1, -2]), signed=True)
+    assert set(np.unique(Y)) == {-1, 0, 1}
+    found = _sums._bit_sum(planes, n, np.array([1, -2]), order, signed=True)
+    np.testing.assert_array_equal(found, _sums_of_products(Y, order))
 
 
 def test_blas_sums_against_their_twin():

@@ -113,7 +113,8 @@ def _pseudo_few(codes, F, width, weights, first, second):
     np.negative(small, out=small)
     np.exp(small, out=small)  # e^{−|t|} never overflows
     total = small + F.dtype.type(1)
-    wrong = np.where(margin >= 0, small, F.dtype.type(1))  # up to 1/total: the probability of the other value
+    wrong = (margin < 0).astype(F.dtype)
+    np.maximum(wrong, small, out=wrong)  # 1 where wrong, else small, without a branch; up to 1/total a probability
     wrong /= total
     np.negative(sign, out=sign)
     np.multiply(wrong, sign, out=first)

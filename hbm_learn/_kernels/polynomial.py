@@ -10,6 +10,9 @@ import numpy as np
 
 from hbm_learn._kernels.compiled import njit
 
+# Rows taken at a time: 2 KiB a column.
+_TILE = 256
+
 
 @njit(cache=True, inline="always")
 def product_without(x, members, lo, hi, skip1, skip2, skip3):
@@ -122,10 +125,37 @@ def third_contract_pairs(m, members, indptr, weights, x_t, y_t):
 
 @njit(cache=True, nogil=True)
 def values_on_rows(X, members, indptr, weights):
-    """Σ_μ J_μ Π_{i∈μ} x_i for each row of X, shape (N,)."""
+    """Σ_μ J_μ Π_{i∈μ} x_i for each row of X, shape (N,).
+
+    A tile of rows at a time, its columns one after another, so that a term is a loop of vector instructions.
+    """
     out = np.zeros(X.shape[0])
-    for row in range(X.shape[0]):
-        out[row] = value(X[row], members, indptr, weights)
+    columns = np.empty((X.shape[1], _TILE))
+    product = np.empty(_TILE)
+    for first in range(0, X.shape[0], _TILE):
+        tile = out[first : first + _TILE]
+        n_rows = len(tile)
+        for row in range(n_rows):
+            for i in range(X.shape[1]):
+                columns[i, row] = X[first + row, i]
+        for r in range(len(indptr) - 1):
+            lo, hi, weight = indptr[r], indptr[r + 1], weights[r]
+            if hi - lo == 2:
+                x, y = columns[members[lo]], columns[members[lo + 1]]
+                for row in range(n_rows):
+                    tile[row] += weight * (x[row] * y[row])
+            elif hi - lo == 3:
+                x, y, z = columns[members[lo]], columns[members[lo + 1]], columns[members[lo + 2]]
+                for row in range(n_rows):
+                    tile[row] += weight * (x[row] * y[row] * z[row])
+            else:
+                product[:] = 1.0
+                for p in range(lo, hi):
+                    x = columns[members[p]]
+                    for row in range(n_rows):
+                        product[row] *= x[row]
+                for row in range(n_rows):
+                    tile[row] += weight * product[row]
     return out
 
 

@@ -30,7 +30,7 @@ MAX_ORDER = 4
 # Packed sums, or a dense cumulant, beyond this are refused.
 MAX_BYTES = 2**33
 # Entries of one block: bit planes like long blocks, and float64 values of a block should stay small.
-_BLOCK = 2**23
+_BLOCK_OF_CODES, _BLOCK_OF_VALUES = 2**24, 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,7 +410,8 @@ class Moments:
 
 def _from_checked(samples: Samples, order: int) -> Moments:
     require_order(samples.space, order)
-    blocks = samples.blocks(max(64, _BLOCK // samples.n_features // 64 * 64))
+    entries = _BLOCK_OF_CODES if samples.space.has_codes else _BLOCK_OF_VALUES
+    blocks = samples.blocks(max(64, entries // samples.n_features // 64 * 64))
     return _from_blocks(blocks, samples.space, order, samples.feature_names, bool(samples.n_missing.any()))
 
 

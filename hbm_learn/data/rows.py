@@ -22,6 +22,9 @@ from hbm_learn.space import MISSING, Space
 # Rows whose entries number more than this are never held twice.
 _MAX_GROUPED = 2**27
 
+# Entries of a block of codes: each is cut into shares, whose sums may be as large as a thousand rows of wide tables.
+_BLOCK_OF_CODES = 2**25
+
 # Entries of a block, at least, of every so many rows of a dask table: small tasks cost more than they do.
 _LEAST_ENTRIES = 2**18
 
@@ -103,7 +106,8 @@ class Rows:
         if self._grouped is not None:
             yield self._grouped
             return
-        for codes, weights in self._samples.blocks():
+        at_once = max(64, _BLOCK_OF_CODES // self.n_features) if self.space.has_codes else None
+        for codes, weights in self._samples.blocks(at_once):
             w = np.ones(len(codes)) if weights is None else weights
             yield codes, w
 

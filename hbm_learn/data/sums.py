@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hbm_learn._kernels import bits
+from hbm_learn._kernels import bits, packing
 from hbm_learn._kernels import codes as _codes
 from hbm_learn._kernels.symmetric import mapped, multisets, packed_size, rank
 from hbm_learn._threads import in_threads
@@ -23,8 +23,8 @@ from hbm_learn.data.power_sums import PowerSums
 from hbm_learn.data.reduce import reduce
 from hbm_learn.space import Space
 
-# Words taken at a time: one plane is 16 KiB.
-_WIDTH = 2048
+# Words taken at a time: four planes are 32 KiB.
+_WIDTH = 1100
 # Popcounts below which threads cost more than they save.
 _SMALL = 2**24
 # Entries of Y in one BLAS product: 512 KiB stay in cache while they are multiplied by every factor.
@@ -96,40 +96,47 @@ def _bit_sums(codes: np.ndarray, planes: Planes, order: int) -> list[np.ndarray]
     """Where all sites have the same planes, their sums at once; else each plane counts as a variable of its own."""
     words = _pack(codes, planes)
     if planes.shared is not None:
-        n = codes.shape[1]
-        words = words.reshape(n, len(words) // n, words.shape[1])  # none, where no weight has the bit
-        return [_bit_sum(words, planes.shared, k, planes.signed) for k in range(1, order + 1)]
+        return [_bit_sum(words, codes.shape[1], planes.shared, k, planes.signed) for k in range(1, order + 1)]
     one = np.ones(1, dtype=np.int64)
-    counts = [_bit_sum(words[:, None], one, k, signed=False) for k in range(1, order + 1)]
+    counts = [_bit_sum(words, int(planes.ptr[-1]), one, k, signed=False) for k in range(1, order + 1)]
     return list(mapped(counts, planes.first, planes.weights))
 
 
-def _bit_sum(planes: np.ndarray, w: np.ndarray, k: int, signed: bool) -> np.ndarray:
-    """S_k: for each head j₁ ≤ … ≤ j_{k−1}, the sums with i ≤ j₁ are consecutive, from the rank of (0, j₁, …)."""
-    heads = multisets(len(planes), k - 1)
-    starts = rank(np.column_stack([np.zeros(len(heads), dtype=np.int64), heads]))
-    head_weights = functools.reduce(np.multiply.outer, [w] * (k - 1), np.ones(1, dtype=w.dtype)).ravel()
-    out = np.zeros(packed_size(len(planes), k), dtype=w.dtype)
+def _bit_sum(planes: np.ndarray, n: int, w: np.ndarray, k: int, signed: bool) -> np.ndarray:
+    """S_k: for each tail j₂ ≤ … ≤ j_{k−1}, those with i ≤ j₁ ≤ j₂ are consecutive from the rank of (0, 0, j₂, …)."""
+    out = np.zeros(packed_size(n, k), dtype=w.dtype)
+    if k == 1:
+        bits.add_counts(planes, w, out)
+        return out
+    tails = multisets(n, k - 2)
+    starts = rank(np.column_stack([np.zeros((len(tails), 2), dtype=np.int64), tails]))
+    tail_weights = functools.reduce(np.multiply.outer, [w] * (k - 2), np.ones(1, dtype=w.dtype)).ravel()
 
-    def work(part: slice) -> None:
-        mine, where = np.ascontiguousarray(heads[part]), np.ascontiguousarray(starts[part])
+    def work(part: tuple[slice, int, int]) -> None:
+        mine, where = np.ascontiguousarray(tails[part[0]]), np.ascontiguousarray(starts[part[0]])
         if signed:
-            bits.add_signed_products(planes, mine, where, _WIDTH, out)
+            bits.add_signed_products(planes, mine, where, n, *part[1:], out)
         else:
-            bits.add_products(planes, w, head_weights, mine, where, _WIDTH, out)
+            bits.add_products(planes, w, tail_weights, mine, where, n, *part[1:], out)
 
-    n_parts = 1 if len(out) * planes.shape[2] < _SMALL else 16
-    in_threads(work, [slice(first, None, n_parts) for first in range(n_parts)])  # strided, for parts of equal cost
+    n_parts = 1 if len(out) * planes.shape[0] * planes.shape[2] < _SMALL else 16
+    # Strided, for parts of equal cost: every so many rows of the one tail of pairs, every so many tails beyond.
+    whole, parts = slice(None), range(n_parts)
+    in_threads(work, [(whole, p, n_parts) if k == 2 else (slice(p, None, n_parts), 0, 1) for p in parts])
     return out
 
 
 def _pack(codes: np.ndarray, planes: Planes) -> np.ndarray:
-    """(P, W) bit planes of (m, n) codes, W = ⌈m/64⌉."""
-    n_words = -(-len(codes) // 64)
-    words = np.empty((int(planes.ptr[-1]), n_words), dtype=np.uint64)
+    """(blocks, P + padding, width) bit planes of (m, n) codes; no rows in the words beyond ⌈m/64⌉."""
+    n_words, n_planes = -(-len(codes) // 64), int(planes.ptr[-1])
+    n_blocks = max(1, -(-n_words // _WIDTH))
+    lines = -(-n_words // (8 * n_blocks))
+    lines |= lines > 8  # an odd number, for planes not to fall into the same sets of the caches
+    words = np.empty((n_blocks, n_planes + bits.PADDING, 8 * lines), dtype=np.uint64)
+    words[:, n_planes:] = 0
     codes = np.ascontiguousarray(codes)
-    edges = np.linspace(0, n_words, 9).astype(int)
-    in_threads(lambda e: bits.pack(codes, planes.patterns, planes.ptr, words, e[0], e[1]), pairwise(edges))
+    edges = 8 * np.linspace(0, n_blocks * lines, 9).astype(int)
+    in_threads(lambda e: packing.pack(codes, planes.patterns, planes.ptr, words, e[0], e[1]), pairwise(edges))
     return words
 
 

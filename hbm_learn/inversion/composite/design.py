@@ -66,8 +66,13 @@ class FieldMap:
         if not self.is_dense:
             return theta.astype(dtype)
         W = np.zeros((self.n_fields, self.n_monomials), dtype=dtype)
-        W[self.column, self.monomial] = theta[self.param]
+        W.reshape(-1)[self._place] = theta.astype(dtype)[self.param]
         return W
+
+    @cached_property
+    def _place(self) -> np.ndarray:
+        """(entries,) where each entry stands in W, row by row: one index is found faster than two."""
+        return self.column * self.n_monomials + self.monomial
 
     def fields(self, W: np.ndarray, Phi: np.ndarray) -> np.ndarray:
         """η (N', R); 2N'K flops a row if dense, 2 for each entry otherwise."""
@@ -121,7 +126,7 @@ class FieldMap:
 
     def entries(self, total: np.ndarray) -> np.ndarray:
         """(entries,) from a sum of ``adjoint``."""
-        return total[self.monomial, self.column] if self.is_dense else total
+        return np.take(total.T, self._place) if self.is_dense else total
 
     def gather(self, entries: np.ndarray) -> np.ndarray:
         """(P,) sums over the entries that hold the same parameter; extras have none."""

@@ -317,12 +317,20 @@ class Composite:
 
 
 def sum_of(found: Iterable[Sequence[Any]]) -> list[Any]:
-    """Entry by entry: arrays in float64 and in place, lists one after another."""
+    """Entry by entry: arrays in float64, lists one after another."""
     total: list[Any] = []
+    ours = False  # whether more can be added to the arrays in place
     for each in found:
         if not total:
-            total = [np.array(a, dtype=np.float64) if not isinstance(a, list) else a for a in each]
-            continue
-        for a, b in zip(total, each):
-            a += b
-    return total
+            total = list(each)
+        elif not ours:
+            total, ours = [_plus(a, b) for a, b in zip(total, each)], True
+        else:
+            for a, b in zip(total, each):
+                a += b
+    return total if ours else [a if isinstance(a, list) else np.array(a, dtype=np.float64) for a in total]
+
+
+def _plus(a: Any, b: Any) -> Any:
+    """The sum of two, apart from either: of single precision without a copy in between."""
+    return a + b if isinstance(a, list) else np.asarray(np.add(a, b, dtype=np.float64))
