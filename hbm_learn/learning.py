@@ -17,6 +17,7 @@ from hbm_learn.assessment.tests import Tests
 from hbm_learn.data.incomplete import FilledRows, IncompleteRows
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
+from hbm_learn.data.scan import MAX_KEPT_BYTES
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.missing.imputation import Imputer
 from hbm_learn.inversion.prior import Prior, check_alpha
@@ -139,6 +140,10 @@ class Learning:
         if samples.stays:
             few = DistinctRows.few(samples, samples.most_here) if samples.space.is_finite else None
             return few if few is not None and nested.affordable(len(few.weights), considered) else None
+        if samples.is_large_as_codes:
+            n_rows = samples.ones.n_distinct  # type: ignore[union-attr]
+            fits = 8 * n_rows * samples.n_features <= MAX_KEPT_BYTES  # as numbers
+            return DistinctRows.of(samples) if fits and nested.affordable(n_rows, considered) else None
         if not nested.affordable(samples.n_samples, considered):
             return None
         if self._imputer is None:
