@@ -13,10 +13,12 @@ from hbm_learn._validation import check_integer, memory
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import Space
-from hbm_learn.terms import all_terms, columns_of
+from hbm_learn.terms import all_terms, columns_of, with_modelled
 
 # order="auto" takes triplets while they make at most this many interactions.
 MAX_AUTO_INTERACTIONS = 10**6
+# Sets of an order that stand for all of them.
+_SOME_SETS = 2000
 # What a fit takes for each member of each interaction (measured: 190 to 230 bytes, orders 3 and 4), and at most.
 BYTES_A_MEMBER, MAX_FIT_BYTES = 200, 2**35
 
@@ -80,6 +82,16 @@ def considered_columns(interactions: Any, order: int, space: Space, names: Seque
     if given.order > order:
         raise ValueError(f"interactions has one of order {given.order}, but order={order!r}: raise `order`.")
     return given
+
+
+def some_terms(order: int, space: Space) -> Interactions:
+    """All pairs, and of each higher order some sets that stand for it, of variables with one column each."""
+    rng, n = np.random.default_rng(0), space.n_features
+    blocks = [all_terms(2, space).block(2)]
+    for k in range(3, order + 1):
+        drawn = np.sort(rng.permuted(np.tile(np.arange(n), (_SOME_SETS, 1)), axis=1)[:, :k], axis=1)
+        blocks.append(np.unique(drawn, axis=0))
+    return with_modelled(Interactions.from_blocks(blocks, n), space)
 
 
 def require_variation(moments: Moments) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hbm_learn import inversion
 from hbm_learn._validation import settled_seed
-from hbm_learn.assessment import dependence, nested, predictive, selection
+from hbm_learn.assessment import dependence, nested, predictive, selection, sift
 from hbm_learn.assessment.checked import fit_and_check
 from hbm_learn.assessment.node_data import DistinctRows
 from hbm_learn.assessment.predictive import PredictiveCheck
@@ -150,6 +150,15 @@ class Learning:
             return DistinctRows.of(samples)
         return None if self.filled is None else DistinctRows.filled(self.filled)
 
+    def select_sifted(self, order: int) -> tuple[InversionResult, Tests]:
+        """Selection at the level ``fdr`` among more sets than can be listed, see ``sifts``."""
+        assert self.samples is not None
+        mine = self.parameters
+        options = {"site": mine.site, "n_jobs": mine.n_jobs, "inflation": self.inflation}
+        chosen, found = nested.select_sifted(DistinctRows.of(self.samples), order, mine.fdr, **options)
+        result = self.invert(chosen)
+        return result, found.at(Tests.of(result, found.considered))
+
     def select(self, considered: Terms) -> tuple[InversionResult, Tests]:
         """Selection at the level ``fdr``: by tests on the rows, or by those of fits where there are none."""
         mine = self.parameters
@@ -180,6 +189,23 @@ class Learning:
         if predictive.factorises(model):
             return predictive.check_factorised(model, samples, self.seed)
         return predictive.check(model, samples, self.seed, n_jobs=self.parameters.n_jobs)
+
+
+def sifts(parameters: Any, samples: Samples | None, order: int) -> bool:
+    """Whether ``fdr`` selects among more sets than are to be listed: from complete rows that are here.
+
+    Parameters
+    ----------
+    parameters : HBM
+    samples : Samples or None
+    order : int
+        The largest number of variables in an interaction.
+    """
+    if samples is None or samples.stays or samples.allow_nan or parameters.fdr is None:
+        return False
+    if parameters.interactions is not None or parameters.refine is None or samples.is_large_as_codes:
+        return False
+    return sift.serves(samples.space, order, samples.n_samples)
 
 
 def _without_gaps_elsewhere(
