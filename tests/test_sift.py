@@ -11,7 +11,7 @@ from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import fit_nodes
 from hbm_learn.assessment.score_tests import glance_at_best
 from hbm_learn.data.samples import Samples
-from hbm_learn.terms import Terms, all_terms
+from hbm_learn.terms import Terms, all_terms, n_sets
 
 
 def planted(n: int, M: int, order: int, n_sets: int, size: float, seed: int, values=(-1, 1)):
@@ -44,7 +44,7 @@ def test_sizes_of_triplets_are_those_of_the_list(given, monkeypatch):
     where = terms.keys.slice(3)
     plain = glance_at_best(nodes, terms, np.arange(where.start, where.stop))
     rows, sizes = sift.sift(nodes, 3, 1.0)  # nothing is left out
-    assert len(rows) == sift.n_sets(data.space, 3) == where.stop - where.start
+    assert len(rows) == n_sets(data.space, 3) == where.stop - where.start
     np.testing.assert_array_equal(rows, terms.keys.block(3))
     np.testing.assert_allclose(sizes, plain, rtol=1e-4, atol=1e-4)
     monkeypatch.setattr(sift, "MOST", 5)
@@ -59,7 +59,7 @@ def test_sizes_of_quadruplets_are_those_of_their_definition():
     X, _ = planted(9, 500, 4, 1, 0.5, 2, values=(0, 1))
     nodes, data = fitted_nodes(X)
     rows, sizes = sift.sift(nodes, 4, 1.0)
-    assert len(rows) == sift.n_sets(data.space, 4) == 126
+    assert len(rows) == n_sets(data.space, 4) == 126
     spread = np.round([nodes[a].spread for a in range(9)], 9)
     for mu, size in zip(rows.tolist(), sizes):
         a = mu[int(np.argmax(spread[mu]))]
@@ -153,3 +153,27 @@ def test_triplets_of_five_hundred_columns(record_property):
     found = of_order(est, 3)
     assert set(sets) <= set(found), fresh
     assert len(set(found) - set(sets)) <= 4, fresh  # 0.5 expected
+
+
+def test_large_tensors_of_few_sets_are_not_made(monkeypatch):
+    """A start from the pairs alone, and the same fit from it."""
+    from hbm_learn.inversion.closed_form import tensors
+
+    X, sets = planted(30, 3000, 3, 2, 0.3, 6)
+    named = [*all_terms(2, Samples.check(X).space).tuples, *sets]
+    plain = HBM(order=3, interactions=named, refine="pseudolikelihood", random_state=0).fit(X)
+    monkeypatch.setattr(tensors, "LARGE", 1000)
+    monkeypatch.setattr("hbm_learn.inversion.closed_form.diagonal.apply_everywhere", lambda *_: 1 / 0)
+    lean = HBM(order=3, interactions=named, refine="pseudolikelihood", random_state=0).fit(X)
+    assert lean.interactions_ == plain.interactions_
+    assert np.abs(lean.effects_ - plain.effects_).max() < 0.1 * np.min(plain.effect_errors_)
+    np.testing.assert_allclose(lean.trust_.bias, plain.trust_.bias, rtol=0.05)
+    given = HBM(order=3, interactions=named, refine="pseudolikelihood", alpha=(1.0, 2.0), random_state=0).fit(X)
+    assert given.alpha_ == {2: 1.0, 3: 2.0}
+
+
+def test_flat_tensors_are_dense_ones():
+    from hbm_learn.inversion.closed_form.tensors import dense, flat
+
+    block, w = np.array([[0, 1, 3], [1, 2, 4]]), np.array([0.5, -2.0])
+    np.testing.assert_array_equal(flat(block, w, 5).toarray().reshape(5, 5, 5), dense(block, w, 5))

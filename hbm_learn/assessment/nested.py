@@ -22,11 +22,11 @@ from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node, fit_nodes
 from hbm_learn.assessment.saddlepoint import deviates, p_values
 from hbm_learn.assessment.score_tests import add_at_best, drop_at_best, efficient_site, glance_at_best, spread_site
-from hbm_learn.assessment.sift import OPTIMISM, Sifted, n_sets, sift
+from hbm_learn.assessment.sift import OPTIMISM, Sifted, sift
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
-from hbm_learn.terms import Terms, all_terms, closure
+from hbm_learn.terms import Terms, all_terms, closure, n_sets
 
 # Rounds of adding and dropping in an order.
 MAX_ROUNDS = 4

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from math import comb
 
 import numpy as np
 from scipy import stats
@@ -21,6 +20,7 @@ from hbm_learn._threads import in_threads
 from hbm_learn.assessment.nodes import Node
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import Space
+from hbm_learn.terms import n_sets
 
 # Sets up to which all are listed, and tested as they are.
 MAX_LISTED = 2 * 10**6
@@ -61,11 +61,6 @@ class Sifted:
     def beside(self, k: int, found: tuple[np.ndarray, np.ndarray], count: int) -> Sifted:
         """The same with another order."""
         return Sifted(self.rows | {k: found[0]}, self.sizes | {k: found[1]}, self.counts | {k: count})
-
-
-def n_sets(space: Space, k: int) -> int:
-    """Sets of k columns, at least one of them modelled, of variables with one column each."""
-    return comb(space.n_features, k) - comb(int(space.given.sum()), k)
 
 
 def serves(space: Space, order: int, n_rows: int) -> bool:
