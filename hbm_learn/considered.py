@@ -86,12 +86,17 @@ def considered_columns(interactions: Any, order: int, space: Space, names: Seque
 
 def some_terms(order: int, space: Space) -> Interactions:
     """All pairs, and of each higher order some sets that stand for it, of variables with one column each."""
+    blocks = [all_terms(2, space).block(2), *(some_sets(k, space, _SOME_SETS).block(k) for k in range(3, order + 1))]
+    return Interactions.from_blocks(blocks, space.n_features)
+
+
+def some_sets(k: int, space: Space, most: int) -> Interactions:
+    """Up to so many sets of k variables with one column each, drawn at random, the same ones each time."""
     rng, n = np.random.default_rng(0), space.n_features
-    blocks = [all_terms(2, space).block(2)]
-    for k in range(3, order + 1):
-        drawn = np.sort(rng.permuted(np.tile(np.arange(n), (_SOME_SETS, 1)), axis=1)[:, :k], axis=1)
-        blocks.append(np.unique(drawn, axis=0))
-    return with_modelled(Interactions.from_blocks(blocks, n), space)
+    drawn = np.sort(rng.integers(0, n, (2 * most, k)), axis=1)
+    drawn = np.unique(drawn[(np.diff(drawn, axis=1) > 0).all(axis=1)], axis=0)
+    drawn = drawn[np.sort(rng.permutation(len(drawn))[:most])]
+    return with_modelled(Interactions.from_blocks([drawn], n), space)
 
 
 def require_variation(moments: Moments) -> None:

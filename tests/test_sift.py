@@ -82,6 +82,7 @@ def test_selection_is_that_from_a_list_of_all(order, values, monkeypatch):
     asked = []
     select = nested.select_sifted
     monkeypatch.setattr(nested, "select_sifted", lambda *args, **more: asked.append(1) or select(*args, **more))
+    monkeypatch.setattr(nested, "_by_chance", lambda nodes, k, inflation: inflation)  # a list is not divided by it
     sifted = HBM(order=order, fdr=0.05, random_state=0).fit(X)
     assert asked
     assert sifted.interactions_ == listed.interactions_
@@ -103,19 +104,36 @@ def test_all_sets_count_as_hypotheses(monkeypatch):
     assert q[0] == pytest.approx(min(1.0, np.min(p * 4060 / np.arange(1, n_kept + 1))))
 
 
+def test_p_values_hold_where_rows_are_few_for_the_columns(monkeypatch):
+    """Four rows a column: nodes fit what is chance, and p < 10⁻³ would be four times as frequent as it says."""
+    shares = []
+    for by_chance in (True, False):
+        with monkeypatch.context() as patch:
+            if not by_chance:
+                patch.setattr(nested, "_by_chance", lambda nodes, k, inflation: inflation)
+            found = [
+                nested.select_sifted(Samples.check(planted(60, 240, 3, 0, 0.0, seed)[0]), 3, 0.05) for seed in range(3)
+            ]
+        p = np.concatenate([each.p_values[each.terms.keys.slice(3)] for _, each in found])
+        shares.append(np.mean([np.sum(p < limit) / (3 * 34_220 * limit) for limit in (1e-3, 3e-4)]))
+    assert 0.7 < shares[0] < 1.4
+    assert shares[1] > 2.0
+
+
 def test_groups_and_weights_are_heard(monkeypatch):
     X, sets = planted(16, 1500, 3, 2, 0.3, 5)
     doubled, groups = np.repeat(X, 2, axis=0), np.repeat(np.arange(1500), 2)
     monkeypatch.setattr(sift, "MAX_LISTED", 10)
     once = HBM(order=3, fdr=0.05, random_state=0).fit(X)
     twice = HBM(order=3, fdr=0.05, random_state=0).fit(doubled, groups=groups)
-    weighted = HBM(order=3, fdr=0.05, random_state=0).fit(X, sample_weight=np.full(1500, 2.0))
     assert set(sets) <= set(once.interactions_)
     at = [i for i, mu in enumerate(twice.interactions_) if mu in sets]
     before = [i for i, mu in enumerate(once.interactions_) if mu in sets]
     np.testing.assert_allclose(twice.tests_.z[at], once.tests_.z[before], rtol=0.1)
-    at = [i for i, mu in enumerate(weighted.interactions_) if mu in sets]
-    np.testing.assert_allclose(weighted.tests_.z[at], np.sqrt(2) * once.tests_.z[before], rtol=0.1)
+    few, counts = np.unique(X[:, :9], axis=0, return_counts=True)
+    weighted = nested.select_sifted(Samples.check(few, sample_weight=counts), 3, 0.05)[1]
+    rows = nested.select_sifted(Samples.check(X[:, :9]), 3, 0.05)[1]
+    np.testing.assert_allclose(weighted.z, rows.z, atol=1e-9)
 
 
 def test_what_is_sifted_and_what_is_not():
