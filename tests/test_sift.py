@@ -142,6 +142,7 @@ def test_what_is_sifted_and_what_is_not():
     assert sift.serves(many, 3, 1000)  # 4.5 million
     assert not sift.serves(many, 2, 1000)
     assert not sift.serves(many, 3, 10**9)  # out of reach
+    assert not sift.serves(many, 4, 100)  # 2.5 GiB of moments
     labels = Samples.check(np.random.default_rng(0).choice(list("abc"), (50, 300)).astype(object)).space
     assert not sift.serves(labels, 3, 1000)
 

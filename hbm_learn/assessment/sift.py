@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import stats
 
+from hbm_learn._kernels.symmetric import packed_size
 from hbm_learn._threads import in_threads
 from hbm_learn.assessment.nodes import Node
 from hbm_learn.interactions import Interactions
@@ -28,6 +29,8 @@ MAX_LISTED = 2 * 10**6
 MOST = 20_000
 # Flops for the scores and the nodes, about: beyond them the closed form selects.
 MAX_FLOPS = 1e14
+# Bytes of the matrices of all nodes, and of the moments and what is made of them: beyond them sets are to be named.
+MAX_BYTES = 2**32
 # By how much a glance at a score may fall short of its test: projections take from its variance, tails from the normal.
 OPTIMISM = 1.25
 # Nodes whose findings are looked at together, and dropped where they are too many.
@@ -68,6 +71,8 @@ def serves(space: Space, order: int, n_rows: int) -> bool:
     if order < 3 or not (space.is_finite and space.is_scalar):
         return False
     n = float(space.n_features)
+    if 16.0 * n**3 + 24.0 * packed_size(space.n_features, order) > MAX_BYTES:
+        return False
     flops = n_rows * (2.0 * _HESSIANS * n**3 + sum(8.0 * n**k / (k * (k - 1)) for k in range(3, order + 1)))
     return sum(n_sets(space, k) for k in range(3, order + 1)) > MAX_LISTED and flops <= MAX_FLOPS
 
