@@ -80,7 +80,8 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
     fdr : float, default=None
         A level: keep in each order the interactions that pass Benjamini–Hochberg at this level, with all subsets of
         what is kept, and refit. The tests are conditional score tests on the rows, each order given what was selected
-        of the others.
+        of the others. Beyond two million sets of numbers or two-valued columns, those that might pass are found first
+        and the others count as not rejected; ``tests_.everything`` has the former.
     tol : float, default=None
         Of the refinement; None takes its own. Likelihood: the largest entry of the gradient. Pseudolikelihood and
         screening: the Newton decrement as a share of what chance makes it; with an ℓ1 part, the KKT residual relative

@@ -259,8 +259,9 @@ class Samples:
         return max(FEWEST, self.n_samples // SHARE)
 
     def some(self, most: int, random_state: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Codes and weights of all rows; of a dask table, or one of zeros and ones that would be large as codes, at
-        most so many, drawn at random, in their order.
+        """Codes and weights of all rows; at most so many, drawn at random, in their order, where all would be too many.
+
+        That is so of a dask table, and of one that is held by its ones and would be large as codes.
 
         Parameters
         ----------
