@@ -13,10 +13,12 @@ from hbm_learn._validation import check_integer, memory
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import Space
-from hbm_learn.terms import all_terms, columns_of
+from hbm_learn.terms import all_terms, columns_of, with_modelled
 
 # order="auto" takes triplets while they make at most this many interactions.
 MAX_AUTO_INTERACTIONS = 10**6
+# Sets of an order that stand for all of them.
+_SOME_SETS = 2000
 # What a fit takes for each member of each interaction (measured: 190 to 230 bytes, orders 3 and 4), and at most.
 BYTES_A_MEMBER, MAX_FIT_BYTES = 200, 2**35
 
@@ -80,6 +82,21 @@ def considered_columns(interactions: Any, order: int, space: Space, names: Seque
     if given.order > order:
         raise ValueError(f"interactions has one of order {given.order}, but order={order!r}: raise `order`.")
     return given
+
+
+def some_terms(order: int, space: Space) -> Interactions:
+    """All pairs, and of each higher order some sets that stand for it, of variables with one column each."""
+    blocks = [all_terms(2, space).block(2), *(some_sets(k, space, _SOME_SETS).block(k) for k in range(3, order + 1))]
+    return Interactions.from_blocks(blocks, space.n_features)
+
+
+def some_sets(k: int, space: Space, most: int) -> Interactions:
+    """Up to so many sets of k variables with one column each, drawn at random, the same ones each time."""
+    rng, n = np.random.default_rng(0), space.n_features
+    drawn = np.sort(rng.integers(0, n, (2 * most, k)), axis=1)
+    drawn = np.unique(drawn[(np.diff(drawn, axis=1) > 0).all(axis=1)], axis=0)
+    drawn = drawn[np.sort(rng.permutation(len(drawn))[:most])]
+    return with_modelled(Interactions.from_blocks([drawn], n), space)
 
 
 def require_variation(moments: Moments) -> None:

@@ -16,14 +16,21 @@ from hbm_learn.assessment.dependence import check_groups
 from hbm_learn.assessment.pending import PendingTests
 from hbm_learn.assessment.tests import Tests
 from hbm_learn.assessment.trust import Trust
-from hbm_learn.considered import check_order, considered_columns, powers_needed, require_room, require_variation
+from hbm_learn.considered import (
+    check_order,
+    considered_columns,
+    powers_needed,
+    require_room,
+    require_variation,
+    some_terms,
+)
 from hbm_learn.data.given import require_present
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.tables import as_frame, with_names
 from hbm_learn.fitted import FittedMachine
 from hbm_learn.inversion.result import InversionResult
-from hbm_learn.learning import Learning
+from hbm_learn.learning import Learning, sifts
 from hbm_learn.settings import check_settings
 from hbm_learn.terms import Terms
 
@@ -73,7 +80,8 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
     fdr : float, default=None
         A level: keep in each order the interactions that pass Benjamini–Hochberg at this level, with all subsets of
         what is kept, and refit. The tests are conditional score tests on the rows, each order given what was selected
-        of the others.
+        of the others. Beyond two million sets of numbers or two-valued columns, those that might pass are found first
+        and the others count as not rejected; ``tests_.everything`` has the former.
     tol : float, default=None
         Of the refinement; None takes its own. Likelihood: the largest entry of the gradient. Pseudolikelihood and
         screening: the Newton decrement as a share of what chance makes it; with an ℓ1 part, the KKT residual relative
@@ -216,7 +224,8 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
         samples = self._samples(X, sample_weight)
         numbers = None if groups is None else check_groups(groups, samples.n_samples)
         order = check_order(self.order, self.interactions, samples.space, samples.feature_names)
-        require_room(self.interactions, order, samples.space)
+        if not sifts(self, samples, order):
+            require_room(self.interactions, order, samples.space)
         moments = Moments.from_samples(samples, order=max(2, order))
         return self._learn(moments, samples, order, X, numbers)
 
@@ -260,11 +269,17 @@ class HBM(FittedMachine, DensityMixin, BaseEstimator):
     ) -> HBM:
         """Everything that can fail comes first; attributes are set when it has not."""
         require_variation(moments)
-        columns = considered_columns(self.interactions, order, moments.space, moments.feature_names)
+        sifting = sifts(self, samples, order)
+        if sifting:
+            columns = some_terms(order, moments.space)
+        else:
+            columns = considered_columns(self.interactions, order, moments.space, moments.feature_names)
         considered = Terms(moments.space, columns)
         work = Learning(self, moments, samples, groups, columns)
         tests: Tests | PendingTests
-        if self.fdr is not None:
+        if sifting:
+            result, tests = work.select_sifted(order)
+        elif self.fdr is not None:
             result, tests = work.select(considered)
         else:
             result = work.invert(columns)

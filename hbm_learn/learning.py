@@ -9,7 +9,7 @@ import numpy as np
 
 from hbm_learn import inversion
 from hbm_learn._validation import settled_seed
-from hbm_learn.assessment import dependence, nested, predictive, selection
+from hbm_learn.assessment import dependence, nested, predictive, selection, sift
 from hbm_learn.assessment.checked import fit_and_check
 from hbm_learn.assessment.node_data import DistinctRows
 from hbm_learn.assessment.predictive import PredictiveCheck
@@ -17,6 +17,7 @@ from hbm_learn.assessment.tests import Tests
 from hbm_learn.data.incomplete import FilledRows, IncompleteRows
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.samples import Samples
+from hbm_learn.data.scan import MAX_KEPT_BYTES
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.missing.imputation import Imputer
 from hbm_learn.inversion.prior import Prior, check_alpha
@@ -139,11 +140,24 @@ class Learning:
         if samples.stays:
             few = DistinctRows.few(samples, samples.most_here) if samples.space.is_finite else None
             return few if few is not None and nested.affordable(len(few.weights), considered) else None
+        if samples.is_large_as_codes:
+            n_rows = samples.ones.n_distinct  # type: ignore[union-attr]
+            fits = 8 * n_rows * samples.n_features <= MAX_KEPT_BYTES  # as numbers
+            return DistinctRows.of(samples) if fits and nested.affordable(n_rows, considered) else None
         if not nested.affordable(samples.n_samples, considered):
             return None
         if self._imputer is None:
             return DistinctRows.of(samples)
         return None if self.filled is None else DistinctRows.filled(self.filled)
+
+    def select_sifted(self, order: int) -> tuple[InversionResult, Tests]:
+        """Selection at the level ``fdr`` among more sets than can be listed, see ``sifts``."""
+        assert self.samples is not None
+        mine = self.parameters
+        options = {"site": mine.site, "n_jobs": mine.n_jobs, "inflation": self.inflation}
+        chosen, found = nested.select_sifted(DistinctRows.of(self.samples), order, mine.fdr, **options)
+        result = self.invert(chosen)
+        return result, found.at(Tests.of(result, found.considered))
 
     def select(self, considered: Terms) -> tuple[InversionResult, Tests]:
         """Selection at the level ``fdr``: by tests on the rows, or by those of fits where there are none."""
@@ -175,6 +189,23 @@ class Learning:
         if predictive.factorises(model):
             return predictive.check_factorised(model, samples, self.seed)
         return predictive.check(model, samples, self.seed, n_jobs=self.parameters.n_jobs)
+
+
+def sifts(parameters: Any, samples: Samples | None, order: int) -> bool:
+    """Whether ``fdr`` selects among more sets than are to be listed: from complete rows that are here.
+
+    Parameters
+    ----------
+    parameters : HBM
+    samples : Samples or None
+    order : int
+        The largest number of variables in an interaction.
+    """
+    if samples is None or samples.stays or samples.allow_nan or parameters.fdr is None:
+        return False
+    if parameters.interactions is not None or parameters.refine is None or samples.is_large_as_codes:
+        return False
+    return sift.serves(samples.space, order, samples.n_samples)
 
 
 def _without_gaps_elsewhere(

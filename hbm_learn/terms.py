@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import product
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,17 @@ def all_terms(order: int, space: Space) -> Interactions:
     """The sets of columns of all interactions of 2 … order variables, at least one of them modelled."""
     everything = Interactions.upto(order, space.n_features)
     return with_modelled(everything if space.is_scalar else expand(everything, space), space)
+
+
+def n_sets(space: Space, k: int) -> int:
+    """How many sets of k variables there are, at least one of them modelled."""
+    return comb(space.n_features, k) - comb(int(space.given.sum()), k)
+
+
+def are_all(columns: Interactions, space: Space) -> bool:
+    """Whether these are all sets up to their order; without a list of all, where there are fewer."""
+    k = columns.order
+    return len(columns.block(k)) >= n_sets(space, k) and columns == all_terms(k, space)
 
 
 def with_modelled(columns: Interactions, space: Space) -> Interactions:

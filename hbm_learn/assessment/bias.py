@@ -7,7 +7,7 @@ import numpy as np
 from hbm_learn.data.moments import Moments
 from hbm_learn.inversion.closed_form import diagonal
 from hbm_learn.inversion.closed_form.corrections import pair_corrections
-from hbm_learn.inversion.closed_form.tensors import dense
+from hbm_learn.inversion.closed_form.tensors import dense, flat, is_mostly_empty
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.states import StateTable
 
@@ -39,7 +39,8 @@ def bias_by_corrections(result: InversionResult, moments: Moments) -> float | No
         return None
     T = None
     if columns.order >= 3:
-        T = dense(columns.block(3), result.column_effects[columns.slice(3)], space.n_columns)
+        triplets, n = columns.block(3), space.n_columns
+        T = (flat if is_mostly_empty(triplets, n) else dense)(triplets, result.column_effects[columns.slice(3)], n)
     added = pair_corrections(moments.standard, T, MAX_CORRECTED)[tuple(columns.block(2).T)]
     known = np.isfinite(added)
     if not known.any():

@@ -73,6 +73,11 @@ def _rows(samples: Samples, most: int | None) -> tuple[np.ndarray, np.ndarray]:
             f"groups=… needs the {samples.n_samples} rows of X here, which stay with the workers of dask: give a part "
             "of X that memory holds, or leave groups out."
         )
+    if most is None and samples.is_large_as_codes:
+        raise ValueError(
+            f"groups=… looks at all {samples.n_samples} × {samples.n_features} cells of the sparse X, "
+            f"{samples.n_samples * samples.n_features / 2**30:.1f} GiB of them: give fewer rows, or leave groups out."
+        )
     codes, w = samples.first(samples.n_samples if most is None else most)
     return codes, np.ones(len(codes)) if w is None else w.astype(float)
 

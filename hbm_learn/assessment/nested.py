@@ -10,7 +10,7 @@ Every pair is held in every null: a pair too weak to be selected would otherwise
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 import numpy as np
@@ -22,10 +22,12 @@ from hbm_learn.assessment.node_data import DistinctRows, NodeData
 from hbm_learn.assessment.nodes import Node, fit_nodes
 from hbm_learn.assessment.saddlepoint import deviates, p_values
 from hbm_learn.assessment.score_tests import add_at_best, drop_at_best, efficient_site, glance_at_best, spread_site
+from hbm_learn.assessment.sift import OPTIMISM, Sifted, sift
 from hbm_learn.assessment.tests import Tests
+from hbm_learn.considered import some_sets
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
-from hbm_learn.terms import Terms, closure
+from hbm_learn.terms import Terms, all_terms, closure, n_sets
 
 # Rounds of adding and dropping in an order.
 MAX_ROUNDS = 4
@@ -33,15 +35,59 @@ MAX_ROUNDS = 4
 MAX_PRODUCTS = 5e10
 # Of what fails among the selected, so much is dropped at a time.
 _SHARE = 0.2
+# Sets drawn at random that say what chance makes.
+_DRAWN = 5000
 # From so many additions on, what they say beside each other is looked at before any is taken up.
 _MANY = 10
-# By how much a glance at a score may fall short of its test: projections take from its variance, tails from the normal.
-_OPTIMISM = 1.25
 
 
 def affordable(n_rows: int, considered: Terms) -> bool:
     """Whether tests of every term cost no more than some ten seconds: two products a row and term."""
     return considered.space.is_finite and float(n_rows) * len(considered.columns) <= MAX_PRODUCTS
+
+
+def select_sifted(
+    samples: Samples | DistinctRows,
+    order: int,
+    level: float,
+    *,
+    site: str = "free",
+    n_jobs: int | None = None,
+    inflation: Mapping[int, float] | None = None,
+) -> tuple[Interactions, Tests]:
+    """The same where the sets of 3 … order variables are too many to be listed: only those are considered that might
+    pass, and all others count as hypotheses that did not reject. Each order is sifted given what was selected of the
+    lower ones, and its statistics are in units of what chance makes of them.
+    """
+    check_share("fdr", level, "a false-discovery rate between 0 and 1, such as 0.05")
+    data = NodeData(samples, site, n_jobs)
+    pairs = all_terms(2, data.space)
+    nodes, sifted = fit_nodes(data, data.modelled, pairs), Sifted({}, {}, {2: len(pairs)})
+    inflation = dict(inflation or {})
+    for k in range(3, order + 1):
+        inflation[k] = _by_chance(nodes, k, inflation.get(k, 1.0))
+        found = sift(nodes, k, level, float(np.sqrt(inflation[k])))
+        sifted = sifted.beside(k, found, n_sets(data.space, k))
+        search = _Search(data, Terms(samples.space, sifted.columns(pairs)), inflation, sifted, nodes)
+        if k < order:
+            _settle_all(search, range(3, k + 1), level)
+            nodes = search.nodes
+    return _selected(search, level)
+
+
+def _by_chance(nodes: dict[int, Node], k: int, inflation: float) -> float:
+    """What statistics of order k are divided by, so that those of sets drawn at random are as chance makes them.
+
+    Nearly all of these sets mean nothing, and the median of their χ² says how much too large they come out where rows
+    are not many times the columns: nodes then fit what is chance as well. Of a few sets nobody would see it; among
+    millions, with tails that far out, it makes discoveries.
+    """
+    model, space = nodes[min(nodes)].model, nodes[min(nodes)].data.space
+    columns = some_sets(k, space, _DRAWN)
+    terms = Terms(space, columns)
+    new = np.flatnonzero(model.positions(columns) < 0)
+    root = add_at_best(nodes, model, terms, new)[0]
+    return max(inflation, float(np.median(root**2)) / float(stats.chi2.median(1)))
 
 
 def select(
@@ -70,22 +116,29 @@ def select(
         So many rows are worth one: statistics of an order are divided by it.
     """
     check_share("fdr", level, "a false-discovery rate between 0 and 1, such as 0.05")
-    search = _Search(NodeData(samples, site, n_jobs), considered, inflation)
-    orders = considered.keys.orders
-    higher = [k for k in orders if k > 2]
+    return _selected(_Search(NodeData(samples, site, n_jobs), considered, inflation), level)
+
+
+def _selected(search: _Search, level: float) -> tuple[Interactions, Tests]:
+    orders = search.considered.keys.orders
+    _settle_all(search, [k for k in orders if k > 2], level)
+    # All pairs are in every null, whatever their tests say: once, given all that was selected above them, is enough.
+    if 2 in orders:
+        search.test(2)
+    found = search.tests()
+    search.nodes.clear()  # nodes and rows refer to each other, and their matrices are many
+    return found.select(level), found
+
+
+def _settle_all(search: _Search, higher: Sequence[int], level: float) -> None:
     for k in higher:
         search.glance(k, level)
         search.settle(k, level)
     for k in reversed(higher[:-1]):
         # What was selected above changes the null of what lies below only if there is something.
-        if search.selected[considered.order > k].any():
+        if search.selected[search.considered.order > k].any():
             search.test(k)
             search.settle(k, level)
-    # All pairs are in every null, whatever their tests say: once, given all that was selected above them, is enough.
-    if 2 in orders:
-        search.test(2)
-    found = search.tests()
-    return found.select(level), found
 
 
 class _Search:
@@ -109,8 +162,15 @@ class _Search:
         Terms that the model has.
     """
 
-    def __init__(self, data: NodeData, considered: Terms, inflation: Mapping[int, float] | None = None):
-        self.data, self.considered = data, considered
+    def __init__(
+        self,
+        data: NodeData,
+        considered: Terms,
+        inflation: Mapping[int, float] | None = None,
+        sifted: Sifted | None = None,
+        nodes: dict[int, Node] | None = None,
+    ):
+        self.data, self.considered, self.sifted = data, considered, sifted
         self.terms = Terms(data.space, considered.columns)
         p = len(self.terms)
         self.stretch = np.sqrt([(inflation or {}).get(int(k), 1.0) for k in self.terms.order])
@@ -122,16 +182,18 @@ class _Search:
         self.pairs = closure(considered.columns, data.space)
         self.pairs = Interactions.from_blocks([self.pairs.block(2)], data.space.n_columns)
         self.model = self.pairs
-        self.nodes: dict[int, Node] = {}
-        self._refit(data.modelled)
+        self.nodes: dict[int, Node] = nodes or {}
+        self._refit(data.modelled, fitted=nodes is not None)
 
     # ------------------------------------------------------------------ the model
 
-    def _refit(self, sites: np.ndarray, rough: bool = False) -> None:
+    def _refit(self, sites: np.ndarray, rough: bool = False, fitted: bool = False) -> None:
+        """Fit the nodes of some sites; if ``fitted``, only those that have other interactions than the model."""
         sites = sites[~self.data.space.given[sites]]
         place = self.model.positions(self.terms.columns)
         self.inside = self.terms.sum((place >= 0).astype(float)) == self.terms.df
-        self.nodes |= fit_nodes(self.data, sites, self.model, self.nodes, rough)
+        left = [a for a in sites.tolist() if not fitted or self.nodes[a].model != self.model]
+        self.nodes |= fit_nodes(self.data, left, self.model, self.nodes, rough)
         self.clock += 1
         self.fitted[sites], self.rough[sites] = self.clock, rough
 
@@ -160,9 +222,10 @@ class _Search:
         """Tests of the triplets that might pass: of the others a look at their scores is enough for the time being."""
         where = self.terms.keys.slice(k)
         mine = np.arange(where.start, where.stop)
-        if k == 3 and not self.inside[mine].any():
-            seen = _OPTIMISM * glance_at_best(self.nodes, self.terms, mine) / self.stretch[mine]
-            mine = mine[stats.false_discovery_control(2.0 * stats.norm.sf(seen)) <= level]
+        if len(mine) and not self.inside[mine].any() and (k == 3 or self.sifted is not None):
+            sizes = self.sifted.sizes[k] if self.sifted else glance_at_best(self.nodes, self.terms, mine)
+            seen = OPTIMISM * sizes / self.stretch[mine]
+            mine = mine[self._control(2.0 * stats.norm.sf(seen), k) <= level]
         self._test(mine)
 
     def _test(self, which: np.ndarray) -> None:
@@ -257,7 +320,16 @@ class _Search:
     def _bar(self, selected: np.ndarray, k: int, level: float) -> float:
         """The p-value up to which so many of order k pass."""
         mine = self.terms.order == k
-        return level * np.count_nonzero(selected & mine) / np.count_nonzero(mine)
+        return level * np.count_nonzero(selected & mine) / self._count(k)
+
+    def _count(self, k: int) -> int:
+        """Hypotheses of order k."""
+        where = self.terms.keys.slice(k)
+        return where.stop - where.start if self.sifted is None else self.sifted.counts[k]
+
+    def _control(self, p: np.ndarray, k: int) -> np.ndarray:
+        """q-values of all the p-values of order k that there are: those of what was left out are 1."""
+        return np.minimum(stats.false_discovery_control(p) * (self._count(k) / len(p)), 1.0) if len(p) else p
 
     def _failing(self, mine: np.ndarray, root: np.ndarray, bar: float) -> tuple[np.ndarray, np.ndarray]:
         """Those of some terms whose p-value is above a bar, and these."""
@@ -273,7 +345,7 @@ class _Search:
     def _passing(self, k: int, level: float) -> np.ndarray:
         where = self.terms.keys.slice(k)
         out = np.zeros(len(self.terms), dtype=bool)
-        out[where] = stats.false_discovery_control(self.p_values[where]) <= level
+        out[where] = self._control(self.p_values[where], k) <= level
         return out
 
     def tests(self) -> Tests:
@@ -283,7 +355,7 @@ class _Search:
         q = np.ones_like(p)
         for k in self.terms.keys.orders:
             where = self.terms.keys.slice(k)
-            q[where] = stats.false_discovery_control(p[where])
+            q[where] = self._control(p[where], k)
         return Tests(self.considered, self.considered, z, self.terms.df, p, q, "score")
 
 

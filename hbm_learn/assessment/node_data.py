@@ -42,6 +42,9 @@ class DistinctRows:
             raise ValueError(f"{samples.space} has continuous variables: score tests take finite alphabets.")
         if samples.allow_nan:
             raise ValueError("samples may hold missing entries: check them with allow_nan=False, or fill them in.")
+        if samples.is_large_as_codes:
+            distinct, w = samples.ones.distinct(samples.weights)  # type: ignore[union-attr]
+            return cls(samples.space, distinct[w > 0].toarray(), w[w > 0])
         codes = np.concatenate([block for block, _ in samples.blocks()])
         return cls(samples.space, *_distinct(codes, samples.weights))
 

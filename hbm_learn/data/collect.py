@@ -26,6 +26,9 @@ from hbm_learn.space.space import coding_functions
 if TYPE_CHECKING:
     from hbm_learn.data.moments import Moments
 
+# Entries of one block: bit planes like long blocks, and float64 values of a block should stay small.
+_BLOCK_OF_CODES, _BLOCK_OF_VALUES = 2**24, 2**23
+
 
 def base_space(space: Space) -> Space:
     """The same variables with their base functions, as many of a numeric variable as ``space`` has."""
@@ -41,6 +44,15 @@ def base_space(space: Space) -> Space:
     for i, ends in space.anchors.items():
         functions[i] = np.array(ends)[:, None]
     return space.with_functions(functions)
+
+
+def sum_blocks(samples: Samples, order: int) -> Iterable | Chunks:
+    """Blocks to be summed to an order: all rows at once by their ones, where that is faster."""
+    ones = samples.ones
+    if ones is not None and ones.pays(order) and Coding.of(base_space(samples.space), order).is_of_ones:
+        return [(ones, samples.weights)]
+    entries = _BLOCK_OF_CODES if samples.space.has_codes else _BLOCK_OF_VALUES
+    return samples.blocks(max(64, entries // samples.n_features // 64 * 64))
 
 
 def collect(blocks: Iterable | Chunks, base: Space, order: int) -> tuple[PowerSums, np.ndarray | None]:

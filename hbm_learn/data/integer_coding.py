@@ -97,6 +97,12 @@ class Coding:
         planes = _planes(space, sites, order) if space.has_codes else None
         return cls(space, shift, scale, False, tables, float(np.abs(tables).max()), planes)
 
+    @property
+    def is_of_ones(self) -> bool:
+        """Whether y is the code, 0 or 1, at every site."""
+        tables = self.tables
+        return tables is not None and tables.shape[1] == 2 and self.space.is_scalar and bool((tables == [0, 1]).all())
+
     def decoded(self, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
         """(m, N) float64 y of a block, the (N,) shift that it is about, and whether y is whole."""
         if self.centred:

@@ -18,7 +18,7 @@ import numpy as np
 
 from hbm_learn._kernels import symmetric
 from hbm_learn.data.available import AvailableSums, collect_available, merged
-from hbm_learn.data.collect import base_space, checked_blocks, collect, counts_of_powers, mergeable_names
+from hbm_learn.data.collect import base_space, checked_blocks, collect, counts_of_powers, mergeable_names, sum_blocks
 from hbm_learn.data.power_sums import PowerSums
 from hbm_learn.data.samples import Samples, require_order
 from hbm_learn.data.tables import check_weights
@@ -29,8 +29,6 @@ from hbm_learn.terms import columns_of
 MAX_ORDER = 4
 # Packed sums, or a dense cumulant, beyond this are refused.
 MAX_BYTES = 2**33
-# Entries of one block: bit planes like long blocks, and float64 values of a block should stay small.
-_BLOCK_OF_CODES, _BLOCK_OF_VALUES = 2**24, 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,8 +408,7 @@ class Moments:
 
 def _from_checked(samples: Samples, order: int) -> Moments:
     require_order(samples.space, order)
-    entries = _BLOCK_OF_CODES if samples.space.has_codes else _BLOCK_OF_VALUES
-    blocks = samples.blocks(max(64, entries // samples.n_features // 64 * 64))
+    blocks = sum_blocks(samples, max(order, 2))
     return _from_blocks(blocks, samples.space, order, samples.feature_names, bool(samples.n_missing.any()))
 
 

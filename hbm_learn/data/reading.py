@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array
 
 from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.coding import BOOLEAN, FLOAT, INTEGER, Column, code_objects, code_series, number_kind
+from hbm_learn.data.ones import Ones
 from hbm_learn.data.tables import as_array, as_frame, is_blocks, is_lazy
 
 # (names, number of columns) → for each column whether it holds labels, None where its type says so.
@@ -40,6 +41,8 @@ class Table:
         What to call row 0 in messages.
     chunks : Chunks or None
         (rows, number of the first one) where rows stay with the workers of dask: nothing reads them here then.
+    ones : Ones or None
+        All rows, where they are a sparse matrix of nothing but zeros and ones.
     """
 
     shape: tuple[int, int]
@@ -50,6 +53,7 @@ class Table:
     edges: list[int] | None = None
     first_row: int = 0
     chunks: Chunks | None = None
+    ones: Ones | None = None
 
     def each(self, work: Callable[[int, np.ndarray], Any], max_rows: int) -> Iterable[Any]:
         """work(first row, rows) of consecutive blocks of at most ``max_rows``, or of chunks as they are."""
@@ -118,7 +122,8 @@ def read_table(X: Any, first_row: int = 0, labelled: Labelled | None = None) -> 
     kind = number_kind(X.dtype)
     if kind is None:
         raise ValueError(f"X has the type {X.dtype}: give numbers, booleans or text, or turn it into them.")
-    return Table(X.shape, (kind,) * X.shape[1], None, lambda lo, hi: dense(X[lo:hi]), first_row=first_row)
+    ones = Ones.of(X) if hasattr(X, "tocsr") else None
+    return Table(X.shape, (kind,) * X.shape[1], None, lambda lo, hi: dense(X[lo:hi]), first_row=first_row, ones=ones)
 
 
 def dense(rows: Any) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn.data.chunks import Chunks
+from hbm_learn.data.ones import Ones
 from hbm_learn.data.reduce import reduce
 from hbm_learn.data.samples import Samples
 from hbm_learn.data.sums import value_counts
@@ -29,11 +30,11 @@ _BLOCK_OF_CODES = 2**25
 _LEAST_ENTRIES = 2**18
 
 # codes (R, n), weights w / Σ w (R,)
-Block = tuple[np.ndarray, np.ndarray]
+Block = tuple[Any, np.ndarray]
 
 
 class Rows:
-    """Blocks of codes with weights that sum to 1.
+    """Blocks of codes, or Ones where that is how they are held, with weights that sum to 1.
 
     Attributes
     ----------
@@ -87,6 +88,15 @@ class Rows:
             return sum(sizes)
         return min(sum(sizes), *reduce(_count, among))
 
+    @property
+    def ones(self) -> Ones | None:
+        """The rows, where they are held by their ones."""
+        return self._samples.ones if self._grouped is None else self._grouped[0] if self._is_ones else None
+
+    @property
+    def _is_ones(self) -> bool:
+        return self._grouped is not None and isinstance(self._grouped[0], Ones)
+
     @cached_property
     def _numbered(self) -> Chunks | None:
         """(codes, weights, number of the first row) of the chunks of a dask table."""
@@ -105,6 +115,9 @@ class Rows:
     def _whole(self) -> Iterator[Block]:
         if self._grouped is not None:
             yield self._grouped
+            return
+        if self.ones is not None:
+            yield self.ones, np.ones(len(self.ones)) if self._samples.weights is None else self._samples.weights
             return
         at_once = max(64, _BLOCK_OF_CODES // self.n_features) if self.space.has_codes else None
         for codes, weights in self._samples.blocks(at_once):
@@ -148,13 +161,13 @@ def _some(stride: int, offset: int, n_samples: float, block: tuple) -> Block:
 
 def _group(samples: Samples) -> Block | None:
     """Distinct rows with their weights added, in an order that has nothing to do with their values; None if most rows
-    occur once, or a row does not fit a 63-bit key, or they are not here."""
+    occur once, or a row does not fit a 63-bit key and is not held by its ones, or they are not here."""
     if samples.stays:
         return None
     sizes = [int(q) + samples.allow_nan for q in samples.space.sizes]
     n_states = prod(sizes)
     if n_states >= 2**63 or samples.n_samples * len(sizes) > _MAX_GROUPED or n_states > 4 * samples.n_samples**2:
-        return None
+        return _grouped_ones(samples)
     strides = np.concatenate([[1], np.cumprod(sizes[:-1], dtype=np.int64)]).astype(np.int64)
     blocks = list(samples.blocks())
     keys = np.concatenate([_filled(codes, samples) @ strides for codes, _ in blocks])
@@ -165,6 +178,15 @@ def _group(samples: Samples) -> Block | None:
     codes = np.concatenate([codes for codes, _ in blocks])[first]
     shuffled = np.random.default_rng(0).permutation(len(first))  # so that a stride is a random subset
     return codes[shuffled], np.bincount(inverse, w)[shuffled]
+
+
+def _grouped_ones(samples: Samples) -> Block | None:
+    ones = samples.ones
+    if ones is None or 2 * ones.n_distinct > len(ones):
+        return None
+    distinct, w = ones.distinct(samples.weights)
+    shuffled = np.random.default_rng(0).permutation(len(w))
+    return distinct[shuffled], w[shuffled]
 
 
 def _filled(codes: np.ndarray, samples: Samples) -> np.ndarray:

@@ -19,9 +19,10 @@ from hbm_learn._validation import seed_sequence
 from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.coding import INTEGER
 from hbm_learn.data.given import find_anchors, given_mask, refuse_both
+from hbm_learn.data.ones import Ones
 from hbm_learn.data.reading import Table, read_table
 from hbm_learn.data.reduce import reduce
-from hbm_learn.data.scan import ColumnEncoder, Encoder
+from hbm_learn.data.scan import MAX_KEPT_BYTES, ColumnEncoder, Encoder
 from hbm_learn.data.sums import value_counts
 from hbm_learn.data.tables import check_weights
 from hbm_learn.data.values import MAX_AUTO_VALUES, Found, find_values, given_alphabets, labelled
@@ -153,7 +154,7 @@ class Samples:
     @cached_property
     def _gaps(self) -> tuple[np.ndarray, int]:
         """(n,) missing cells of each column, and the number of rows that have some."""
-        if not self.allow_nan:
+        if not self.allow_nan or self.ones is not None:
             return np.zeros(self.n_features, dtype=np.int64), 0
         cells, rows = reduce(partial(_gaps, self.space.sizes > 0), self.blocks(), whole=True)
         return cells, rows
@@ -189,7 +190,7 @@ class Samples:
         """For each variable the (q_i,) weighted share of each of its values among what is not missing."""
         if not self.space.is_finite:
             raise ValueError(f"{self.space} has continuous variables, whose values have no frequencies.")
-        counts = value_counts(self.blocks(), self.space)
+        counts = value_counts(self.blocks() if self.ones is None else [(self.ones, self.weights)], self.space)
         return [mine / max(mine.sum(), 1e-300) for mine in self.space.by_site(counts)]
 
     # ------------------------------------------------------------------ blocks
@@ -214,6 +215,16 @@ class Samples:
         """Whether these are the rows of a dask table, which stay with its workers."""
         return self._table.chunks is not None
 
+    @property
+    def ones(self) -> Ones | None:
+        """All rows by their ones, where that is how codes are held: of a sparse matrix of zeros and ones."""
+        return self._found.codes if isinstance(self._found.codes, Ones) else None
+
+    @property
+    def is_large_as_codes(self) -> bool:
+        """Whether rows are held by their ones, and would be too large as codes."""
+        return self.ones is not None and self.ones.size > MAX_KEPT_BYTES
+
     @cached_property
     def _chunks(self) -> Chunks | None:
         """(codes, weights) of each chunk of a dask table."""
@@ -236,6 +247,8 @@ class Samples:
         work : callable
             (rows, n) codes → (rows,) float64.
         """
+        if self.is_large_as_codes:
+            return np.concatenate([work(block) for block, _ in self._here(max(64, _BLOCK // self.n_features))])
         if self._chunks is None:
             return work(np.concatenate([block for block, _ in self._here(self.n_samples)]))
         return self._chunks.then(lambda block: work(block[0])).as_array()
@@ -246,7 +259,9 @@ class Samples:
         return max(FEWEST, self.n_samples // SHARE)
 
     def some(self, most: int, random_state: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Codes and weights of all rows; of a dask table at most so many, drawn at random, in their order.
+        """Codes and weights of all rows; at most so many, drawn at random, in their order, where all would be too many.
+
+        That is so of a dask table, and of one that is held by its ones and would be large as codes.
 
         Parameters
         ----------
@@ -254,11 +269,14 @@ class Samples:
             Rows that may be brought here; never more than ``most_here``.
         random_state : int, SeedSequence, Generator, RandomState or None
         """
-        if not self.stays:
+        if not self.stays and not self.is_large_as_codes:
             return np.concatenate([block for block, _ in self.blocks()]), self.weights
-        most = min(most, self.n_samples, self.most_here)
+        most = min(most, self.n_samples, self.most_here if self.stays else most)
         rng = np.random.default_rng(seed_sequence(random_state))
-        return self._rows(np.sort(rng.choice(self.n_samples, most, replace=False)))
+        rows = np.sort(rng.choice(self.n_samples, most, replace=False))
+        if self.ones is not None:
+            return self.ones[rows].toarray(), None if self.weights is None else self.weights[rows]
+        return self._rows(rows)
 
     def first(self, most: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Codes and weights of the first rows, at most so many."""
@@ -319,9 +337,10 @@ class Samples:
 
     def _encoded(self, max_rows: int) -> Iterator[tuple[int, np.ndarray]]:
         codes = self._found.codes
-        if isinstance(codes, np.ndarray):
+        if isinstance(codes, (np.ndarray, Ones)):
             for lo in range(0, self.n_samples, max_rows):
-                yield lo, codes[lo : lo + max_rows]
+                block = codes[lo : lo + max_rows]
+                yield lo, block.toarray() if isinstance(block, Ones) else block
             return
         for lo, rows in self._table.blocks(max_rows):
             yield lo, _encode(self._found.encoder, self.space, (rows,))[0]

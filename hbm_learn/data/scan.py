@@ -7,11 +7,13 @@ letters of their own, a second look translates them. Beyond 64 letters in all ea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from hbm_learn._kernels import codes as _kernels
 from hbm_learn._threads import in_threads, row_parts
+from hbm_learn.data.ones import Ones
 from hbm_learn.data.reading import Table
 from hbm_learn.space import MAX_VALUES, MISSING, Alphabet
 
@@ -108,7 +110,7 @@ class Scan:
         How many different numbers there are in all columns together, or one more than fits.
     encoder : callable
         Rows of these columns → codes.
-    codes : (M, k) uint8, or None
+    codes : (M, k) uint8, Ones, or None
         Everything encoded, if all columns were looked at and it is small enough to keep.
     gaps : (k,) bool array
         Columns in which a cell is missing.
@@ -127,17 +129,34 @@ class Scan:
         self.limits, self.allow_nan = np.asarray(limits), allow_nan
         self.finding = np.array([mine is None for mine in known])
         self.whole = len(columns) == table.shape[1]
-        small = table.shape[0] * len(columns) <= MAX_KEPT_BYTES
-        self.codes = np.empty((table.shape[0], len(columns)), dtype=np.uint8) if small and self.whole else None
         self.letters: list[list | None] = []
         self.gaps = np.zeros(len(columns), dtype=bool)
         self.encoder: Encoder | ColumnEncoder
+        self.codes: Any = None
+        if self.whole and table.ones is not None and self._by_ones(table.ones):
+            return
+        small = table.shape[0] * len(columns) <= MAX_KEPT_BYTES
+        self.codes = np.empty((table.shape[0], len(columns)), dtype=np.uint8) if small and self.whole else None
         if not self._all_at_once():
             self._by_column()
 
     def rows(self, block: np.ndarray) -> np.ndarray:
         """The scanned columns of a block."""
         return block if self.whole else block[:, self.columns]
+
+    # ------------------------------------------------------------------ zeros and ones
+
+    def _by_ones(self, ones: Ones) -> bool:
+        """False if 0 and 1 are not the first two values of every column that is known."""
+        if any(mine is not None and list(mine[:2]) != [0, 1] for mine in self.known):
+            return False
+        counts = ones.counts()
+        found: list[list] = [[0] if count == 0 else [1] if count == len(ones) else [0, 1] for count in counts.tolist()]
+        letters = [mine if known is None else list(known) for mine, known in zip(found, self.known)]
+        self.letters, self.n_seen = [*letters], np.array([len(mine) for mine in letters])
+        self.n_union = len(set().union(*letters))
+        self.encoder, self.codes = Encoder([0, 1]), ones
+        return True
 
     # ------------------------------------------------------------------ all columns at once
 

@@ -19,6 +19,7 @@ from hbm_learn._kernels.symmetric import mapped, multisets, packed_size, rank
 from hbm_learn._threads import in_threads
 from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.integer_coding import Coding, Planes
+from hbm_learn.data.ones import Ones
 from hbm_learn.data.power_sums import PowerSums
 from hbm_learn.data.reduce import reduce
 from hbm_learn.space import Space
@@ -33,9 +34,13 @@ _BLAS_ENTRIES = 2**16
 _MAX_SHARED = 2**23
 
 
-def block_sums(block: np.ndarray, weights: np.ndarray | None, coding: Coding, order: int) -> PowerSums:
-    """PowerSums to ``order`` of one block: (m, n) uint8 codes of a finite space, values of a continuous one."""
+def block_sums(block: np.ndarray | Ones, weights: np.ndarray | None, coding: Coding, order: int) -> PowerSums:
+    """PowerSums to ``order`` of one block: (m, n) uint8 codes or Ones of a finite space, values of a continuous one."""
     total = len(block) if weights is None else weights.sum()
+    if isinstance(block, Ones):
+        whole = weights is not None and weights.max() < 2**16 and (weights == np.rint(weights)).all()
+        sums = block.sums(weights.astype(np.int64) if whole else weights, order)  # type: ignore[union-attr]
+        return PowerSums(tuple(sums), total, False, coding.shift, coding.scale, coding.largest)
     factors = None if coding.planes is None else _weight_planes(weights)
     shift, exact = coding.shift, False
     if factors is not None and coding.planes is not None:
@@ -50,13 +55,15 @@ def block_sums(block: np.ndarray, weights: np.ndarray | None, coding: Coding, or
     return PowerSums(tuple(sums), total, False, shift, coding.scale, coding.largest)
 
 
-def value_counts(blocks: Iterable[tuple[np.ndarray, np.ndarray | None]] | Chunks, space: Space) -> np.ndarray:
-    """(Σ q_i,) Σ w of each value of each site in blocks of codes, cut by ``space.value_ptr``; int64 without weights.
+def value_counts(blocks: Iterable[tuple[Any, np.ndarray | None]] | Chunks, space: Space) -> np.ndarray:
+    """(Σ q_i,) Σ w of each value of a site in blocks of codes or Ones, cut by ``space.value_ptr``; int64 unweighted.
 
     Missing entries are left out. Of a line each anchor has a half: so it has the mean and variance of its values.
     """
 
     def work(share: tuple) -> list[Any]:
+        if isinstance(share[0], Ones):
+            return _counts_of_ones(share[0], share[1], space)
         codes, weights = np.ascontiguousarray(space.only_codes(share[0])), share[1]
         out = np.zeros(int(space.value_ptr[-1]), dtype=np.int64 if weights is None else np.float64)
         if weights is None:
@@ -71,6 +78,14 @@ def value_counts(blocks: Iterable[tuple[np.ndarray, np.ndarray | None]] | Chunks
         for i in space.lines:
             counts[space.value_ptr[i] : space.value_ptr[i + 1]] = 0.5 * total
     return counts
+
+
+def _counts_of_ones(ones: Ones, weights: np.ndarray | None, space: Space) -> list[Any]:
+    """Counts of values whose first two are 0 and 1, and the weight of all rows."""
+    total, mine = len(ones) if weights is None else weights.sum(), ones.counts(weights)
+    out = np.zeros(int(space.value_ptr[-1]), dtype=mine.dtype)
+    out[space.value_ptr[:-1]], out[space.value_ptr[:-1] + 1] = total - mine, mine
+    return [out, total]
 
 
 def _weight_planes(weights: np.ndarray | None) -> list[tuple[int | float, np.ndarray | slice]] | None:

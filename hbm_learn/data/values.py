@@ -16,6 +16,7 @@ import numpy as np
 
 from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.coding import BOOLEAN, FLOAT, as_labels, column_index
+from hbm_learn.data.ones import Ones
 from hbm_learn.data.reading import Table
 from hbm_learn.data.scan import ColumnEncoder, Encoder, Scan, refuse
 from hbm_learn.space import MAX_VALUES, Alphabet, Nominal
@@ -48,7 +49,7 @@ class Found:
 
     alphabets: list[Alphabet]
     encoder: Encoder | ColumnEncoder | None
-    codes: np.ndarray | Chunks | None
+    codes: np.ndarray | Chunks | Ones | None
 
 
 def given_alphabets(

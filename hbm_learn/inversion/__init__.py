@@ -23,6 +23,7 @@ from hbm_learn.data.given import given_patterns
 from hbm_learn.data.moments import Moments
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.closed_form import diagonal
+from hbm_learn.inversion.closed_form.tensors import is_mostly_empty
 from hbm_learn.inversion.inflation import Inflation, inflated
 from hbm_learn.inversion.parameters import SITES, Parameters
 from hbm_learn.inversion.prior import Prior, check_alpha, elastic, learn
@@ -217,7 +218,7 @@ def fit(
     check_number("l1_ratio", l1_ratio, 0.0, 1.0, what="the share of the ℓ1 penalty, between 0 and 1")
     check_refinement({"n_jobs": n_jobs, **options})
     name, notes = _settled(refine, moments, samples, len(columns))
-    start = diagonal.invert(moments, columns, alpha, site, mixtures=name is None)
+    start = _start(moments, columns, alpha, site, name)
     if name is None:
         return start
     parameters = Parameters(_working_space(moments, columns, alpha), columns, site, moments.frequencies)
@@ -246,6 +247,19 @@ def fit(
         result = checked
     found = in_coding(result, moments.space, moments.standard.space).with_notes([*start.notes, *notes])
     return found if informed is None else replace(found, informed=informed(result)[parameters.n_own :])
+
+
+def _start(moments: Moments, columns: Interactions, alpha: Any, site: str, name: str | None) -> InversionResult:
+    """The closed form: of the pairs alone where a refinement follows, and the tensors of a few sets of higher orders
+    would be large."""
+    n, top = columns.n_features, columns.order
+    if name is None or top < 3 or not is_mostly_empty(columns.block(top), n):
+        return diagonal.invert(moments, columns, alpha, site, mixtures=name is None)
+    given = check_alpha(alpha, top)
+    pairs = Interactions.from_blocks([columns.block(2)], n)
+    found = diagonal.invert(moments, pairs, alpha if isinstance(given, str) else given[2], site, mixtures=False)
+    alphas = dict.fromkeys(columns.orders, found.alpha.get(2, 1.0)) if isinstance(given, str) else given
+    return replace(found, alpha=alphas)
 
 
 def _settled(

@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from hbm_learn._kernels.clusters import add_ascending, add_lower, mean_square, shrunk, three_exact
 from hbm_learn._threads import blas_for
@@ -110,14 +111,17 @@ def _share_of_pairs(two: np.ndarray, pairs: np.ndarray) -> float:
     return float(np.clip((_NO_PAIRS - share) / (_NO_PAIRS - _ALL_PAIRS), 0.0, 1.0))
 
 
-def pair_corrections(standard: Moments, T: np.ndarray | None, most: int) -> np.ndarray:
+def pair_corrections(standard: Moments, T: np.ndarray | sparse.csr_array | None, most: int) -> np.ndarray:
     """(N, N) the two-site terms and the loops of triplets T (N, N, N), in the standard gauge; the others are left out.
+    A sparse T is (N, N²).
 
     Of the two-site terms those of ``most`` pairs of sites; the others are NaN.
     """
     space, M = standard.space, standard.n_samples
     out = exact_less_closed(standard, standard.covariance, np.ones(len(space.site)), FEWEST / M, most)
-    if T is not None:
+    if sparse.issparse(T):
+        out = out - 0.5 * (T @ T.T).toarray()
+    elif T is not None:
         flat = T.reshape(len(T), -1)
         with blas_for(len(T)):
             out = out - 0.5 * flat @ flat.T

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from itertools import permutations
+from math import factorial
 
 import numpy as np
+from scipy import sparse
+
+# Bytes of a dense tensor from which it is asked whether most of it is zero, and that is: one entry in so many.
+LARGE, _EMPTY = 2**28, 100
 
 
 def apply_everywhere(P: np.ndarray, K: np.ndarray) -> np.ndarray:
@@ -23,6 +28,20 @@ def contract(tensors: dict[int, np.ndarray], k: int, m: np.ndarray) -> np.ndarra
             tensor = tensor @ m / r
         total = total + tensor
     return total
+
+
+def is_mostly_empty(block: np.ndarray, n: int) -> bool:
+    """Whether a dense tensor of n columns would be large, and nearly all of it zero."""
+    size, k = float(n) ** block.shape[1], block.shape[1]
+    return 8.0 * size > LARGE and _EMPTY * factorial(k) * len(block) < size
+
+
+def flat(block: np.ndarray, weights: np.ndarray, n: int) -> sparse.csr_array:
+    """(n, n²) the symmetric tensor with the weights of the rows of a (p, 3) block, its last two axes as one."""
+    axes = list(permutations(range(3)))
+    first = np.concatenate([block[:, a] for a, _, _ in axes])
+    rest = np.concatenate([block[:, b] * n + block[:, c] for _, b, c in axes])
+    return sparse.csr_array((np.tile(weights, len(axes)), (first, rest)), shape=(n, n * n))
 
 
 def dense(block: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:

@@ -10,6 +10,7 @@ N' columns of modelled sites have fields; monomials are of all.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -61,7 +62,7 @@ class FieldMap:
         conditional.monomials(X, self._members, self._indptr, Phi)
         return Phi
 
-    def weights(self, theta: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    def weights(self, theta: np.ndarray, dtype: np.dtype) -> Any:
         """What ``fields`` multiplies with: W (N', K), or the parameters themselves for a sparse set."""
         if not self.is_dense:
             return theta.astype(dtype)
@@ -74,7 +75,7 @@ class FieldMap:
         """(entries,) where each entry stands in W, row by row: one index is found faster than two."""
         return self.column * self.n_monomials + self.monomial
 
-    def fields(self, W: np.ndarray, Phi: np.ndarray) -> np.ndarray:
+    def fields(self, W: Any, Phi: Any) -> np.ndarray:
         """η (N', R); 2N'K flops a row if dense, 2 for each entry otherwise."""
         if self.is_dense:
             return W @ Phi
@@ -116,7 +117,7 @@ class FieldMap:
         """Of what ``adjoint`` returns."""
         return (self.n_monomials, self.n_fields) if self.is_dense else (len(self.column),)
 
-    def adjoint(self, Z: np.ndarray, Phi: np.ndarray) -> np.ndarray:
+    def adjoint(self, Z: np.ndarray, Phi: Any) -> np.ndarray:
         """Σ_rows Z_c φ_ν: (K, N') if dense, by entry otherwise; see ``entries``."""
         if self.is_dense:
             return Phi @ Z.T  # a quarter faster than the transpose

@@ -19,16 +19,20 @@ import numpy as np
 from hbm_learn._kernels import conditional
 from hbm_learn._threads import in_threads
 from hbm_learn.data.chunks import Chunks
+from hbm_learn.data.ones import Ones
 from hbm_learn.data.reduce import reduce
 from hbm_learn.data.rows import Block, Rows
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
+from hbm_learn.inversion.composite.by_ones import OnesMap
 from hbm_learn.inversion.composite.design import Centring, FieldMap
 from hbm_learn.inversion.composite.losses import Loss, SiteLosses
 from hbm_learn.inversion.parameters import UNBOUNDED, Parameters
 
 # Entries of the monomials of one part of the rows: they stay in cache between the two products.
 _PART = 2**20
+# Entries of the fields of one part of rows that are held by their ones: what is made once a part should not weigh.
+_PART_OF_ONES = 2**22
 # A pass below this many flops is done in float64.
 _SMALL = 2e8
 # Rows of the Hessian's subsample, to begin with: so many for each parameter that a column has for itself (of the P in
@@ -40,7 +44,7 @@ _ROWS_A_PARAMETER = 16
 class Predictor:
     """θ as the passes use it: W of the fields, and what extras contribute to the exponents of each value."""
 
-    W: np.ndarray
+    W: Any  # as ``FieldMap.weights`` gives it
     base: np.ndarray
 
 
@@ -48,7 +52,7 @@ class Predictor:
 class PartValues:
     """Monomials Φ (K, R), weights (R,), losses (n,) and derivatives (see ``_kernels.conditional``) of a few rows."""
 
-    Phi: np.ndarray
+    Phi: Any  # an array; OnesMonomials for ``OnesMap``
     weights: np.ndarray
     losses: np.ndarray
     first: np.ndarray
@@ -111,7 +115,9 @@ class Composite:
             raise ValueError("samples may hold missing entries: check them with allow_nan=False, or fill them in.")
         self.rows = Rows(samples) if isinstance(samples, Samples) else samples
         self.parameters, self.loss, self.log, self.n_jobs = parameters, loss, log, n_jobs
-        self.map, self.losses = FieldMap(parameters), SiteLosses(parameters, loss)
+        by_ones = OnesMap.serves(parameters, self.rows.ones)
+        self.map = OnesMap(parameters) if by_ones else FieldMap(parameters)
+        self.losses = SiteLosses(parameters, loss)
         self.outputs = self.losses.outputs
         self.n_features, self.n_params = parameters.space.n_features, parameters.n_params
         flops = 4.0 * self.map.n_fields * self.map.n_monomials * self.rows.n_rows
@@ -216,7 +222,8 @@ class Composite:
     def parts(self, block: Block) -> Iterator[Block]:
         """Rows cut into parts whose monomials fit in cache, of nearly the same size: a short rest would cost a product
         as much as a whole part."""
-        size = int(np.clip(_PART // max(self.map.n_monomials, self.outputs.n_pairs), 64, 4096))
+        entries = _PART_OF_ONES if isinstance(self.map, OnesMap) else _PART
+        size = int(np.clip(entries // max(self.map.n_monomials, self.outputs.n_pairs), 64, 4096))
         codes, w = block
         n_parts = -(-len(w) // size)
         for k in range(n_parts):
@@ -266,10 +273,17 @@ class Composite:
             return reduce(lambda share: sum_of(map(work, share)), shares)
         return sum_of(in_threads(lambda share: sum_of(map(work, share)), shares, self.n_jobs))
 
-    def monomials(self, part: Block) -> tuple[np.ndarray, np.ndarray]:
+    def monomials(self, part: Block) -> tuple[np.ndarray, Any]:
         """Codes (n, R) and Φ (K, R) of a part."""
-        space, values = self.parameters.space, {i: part[0][:, i] for i in self.parameters.space.lines}
-        codes = np.ascontiguousarray(space.only_codes(part[0]).T)
+        space = self.parameters.space
+        if isinstance(part[0], Ones):
+            codes = part[0].columns()
+            if isinstance(self.map, OnesMap):
+                return codes, self.map.of_ones(part[0])
+            values = {}
+        else:
+            values = {i: part[0][:, i] for i in space.lines}
+            codes = np.ascontiguousarray(space.only_codes(part[0]).T)
         for i in values:
             codes[i] = 0  # what stands for a line has no meaning, and is there
         X = np.empty((space.n_columns, codes.shape[1]), dtype=self.dtype)

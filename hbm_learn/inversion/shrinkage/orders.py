@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from hbm_learn.inversion.shrinkage.expectation import Sites
-from hbm_learn.terms import all_terms
+from hbm_learn.terms import are_all
 
 # Nats of evidence that an order must bring: odds of 20 to 1, beyond what its learnt weights are worth by themselves.
 WORTH = 3.0
@@ -42,7 +42,7 @@ def doubted(sites: Sites, evidence: Mapping[int, float]) -> Sites | None:
 
     Of sets that were chosen, by tests or by the user, whoever chose them has answered for their order.
     """
-    if sites.terms.columns != all_terms(sites.terms.columns.order, sites.terms.space):
+    if not are_all(sites.terms.columns, sites.terms.space):
         return None
     belief = {k: b for k, b in beliefs(evidence).items() if b < _CERTAIN}
     return replace(sites, belief=belief) if belief else None
