@@ -42,6 +42,7 @@ GROUPS = {
     "properties": Group("properties hold", ("test_properties.py",), r"\[(few|many)"),
     "differential": Group("differential cases agree", ("test_differential.py",), ""),
     "faults": Group("faults survived", ("test_faults.py", "test_load.py", "test_refits.py", "test_compilation.py"), ""),
+    "determinism": Group("same for any threads and blocks", ("test_determinism.py",), ""),
 }
 
 
