@@ -42,13 +42,17 @@ def often(examples: int, many: int, **strategies):
         def test(run, tmp_path, record_property):
             record_property("examples", run.max_examples)
 
-            def timed(**arguments):
+            def seconds(**arguments):
                 start = time.process_time()
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
                     warnings.simplefilter("ignore", UserWarning)
                     function(tmp_path, **arguments)
-                assert time.process_time() - start < LONG
+                return time.process_time() - start
+
+            def timed(**arguments):
+                # The first example may compile kernels, which takes long on a busy machine: the second try has them.
+                assert seconds(**arguments) < LONG or seconds(**arguments) < LONG
 
             run(given(**strategies)(timed))()
 
