@@ -110,33 +110,35 @@ add("Parameters of HBM", ["HBM(order=2, refine='likelihood').fit(R)"], "refine='
 T = "Tables"
 add(
     T,
-    [
-        "HBM().fit(None)",
-        "HBM().fit(3)",
-        "HBM().fit(np.array(3))",
-        "HBM().fit('x')",
-        "HBM().fit({'a': [1, 2]})",
-        "HBM().fit({1, 2})",
-    ],
-    "Expected 2D array",
-    "reshape",
+    ["HBM().fit(None)", "HBM().fit(3)", "HBM().fit({1, 2})", "HBM().fit(iter([[0, 1]]))", "HBM().fit(object())"],
+    "got X of type",
+    "give an array or list of rows, or a data frame",
 )
+add(T, ["HBM().fit(np.array(3))"], "got X 0-d", "give an array or list of rows")
+add(T, ["HBM().fit('x')", "HBM().fit('data.csv')"], "got X of type str", "what pandas.read_csv or numpy.load makes")
+add(T, ["HBM().fit({'a': [1, 2]})"], "got X of type dict", "pandas.DataFrame(X)")
 add(
     T,
     ["HBM().fit(X[0])", "HBM().fit([])", "HBM().fit(['a', 'b'])", "HBM().fit(np.array(['a', 'b'], dtype=object))"],
     "got 1D array",
     "reshape",
 )
-add(T, ["HBM().fit(X[None])"], "dim 3", "dim <= 2 is required")
+add(T, ["HBM().fit(X[None])"], "X has shape (1, 200, 4)", "give one row for each sample")
 add(T, ["HBM().fit(frame['a'])"], "Expected a 2-dimensional container", "Pass a DataFrame")
 add(T, ["HBM().fit(X[:0])", "HBM().fit(frame.iloc[:0])"], "0 sample(s)", "")
 add(T, ["HBM().fit(X[:, :0])", "HBM().fit([[]])", "HBM().fit(frame[[]])"], "0 feature(s)", "")
-add(T, ["HBM().fit([[1, 2], [1]])"], "inhomogeneous", "")
+add(
+    T,
+    ["HBM().fit([[1, 2], [1]])", "HBM().fit([[1, 'a'], ['b']])"],
+    "row 1 has 1 entries",
+    "None or NaN where there is none",
+)
+add(T, ["HBM().fit([[1, 2], 3])", "HBM().fit([[1, [2]], [3, 4]])"], "X is inhomogeneous", "one for each column")
 add(
     T,
     ["HBM().fit(X * 1j)", "HBM().fit(frame.assign(a=1j))", "HBM().fit((X * 1j).astype(object))"],
     "Complex data not supported",
-    "",
+    "give its parts apart",
 )
 add(
     T,
@@ -172,7 +174,7 @@ add(
     T,
     ["HBM().fit(X * nan)", "HBM().fit(frame.assign(b=np.nan))", "HBM().fit(frame.assign(b=None))"],
     "no value but NaN",
-    "drop it",
+    "nothing to learn from; drop",
 )
 result(T, "HBM(order=2).fit(np.where(np.arange(200)[:, None] % 4 == np.arange(4), nan, X)).converged_", "True")
 add(T, ["HBM().fit(X[:1])", "HBM().fit([[0, 1]])"], "only 1 sample", "give more rows")
@@ -205,8 +207,8 @@ add(T, ["HBM(alphabet={'b': Interval(-2, 2)}).fit(frame)"], "column 'b' is on", 
 add(
     T,
     ["HBM(categorical_features=None).fit(frame.assign(b=text))", "HBM(alphabet=(-1, 1)).fit(frame.assign(b=text))"],
-    "column 'b'",
-    "",
+    "column 'b' holds text ('yes')",
+    "encode it as numbers, or drop it",
 )
 add(T, ["HBM().fit(pd.DataFrame(X, columns=list('abca')))"], "two columns of X are called 'a'", "rename or drop one")
 add(
@@ -331,7 +333,10 @@ add(
 add(W, ["HBM().fit(X, groups=np.full(200, nan))"], "groups has missing labels", "leave such rows out")
 add(W, ["HBM().partial_fit(X[:1])", "HBM(alphabet=(-1, 1)).partial_fit(X[:1])"], "only 1 sample", "give more rows")
 add(
-    W, ["HBM(alphabet=(-1, 1)).partial_fit(np.ones((4, 4), int))"], "column 0, 1, 2, 3 is constant", "give more samples"
+    W,
+    ["HBM(alphabet=(-1, 1)).partial_fit(np.ones((4, 4), int))"],
+    "columns 0, 1, 2, 3 are constant",
+    "give more samples",
 )
 add(W, ["HBM(order=2).fit(X).partial_fit(X[:, :3])"], "X has 3 features", "expecting 4 features")
 add(W, ["HBM(order=2).fit(X).partial_fit(3 * X)"], "value 3 at row 0, column", "give an alphabet=… that contains it")
@@ -383,7 +388,8 @@ add(
     "correct it",
 )
 add(F, ["est.score(X[:0])", "est.predict(X[:0])"], "0 sample(s)", "")
-add(F, ["est.score(None)", "est.predict(None)", "est.score({'a': 1})"], "Expected 2D array", "reshape")
+add(F, ["est.score(None)", "est.predict(None)"], "got X of type NoneType", "give an array or list of rows")
+add(F, ["est.score({'a': 1})"], "got X of type dict", "pandas.DataFrame(X)")
 add(F, ["est.predict(sparse(X))", "est.predict_proba(sparse(X))"], "X is sparse", "give a dense array with NaN")
 add(
     F,
@@ -471,14 +477,19 @@ for option, value, remedy in (
 for option, value in (("n_samples", "0"), ("n_samples", "'x'"), ("n_chains", "0")):
     add(M, [f"infer(model, 'gibbs', {option}={value})"], f"{option}={value}", "give an integer of at least")
 add(M, ["infer(large, 'exact')", "sample(large, 3, 'exact')"], "lists every state", 'Use method "dc"')
-add(M, ["invert(None)", "invert(X)", "invert(est)"], "moments=", "give Moments")
+add(M, ["invert(None)", "invert(X)", "invert(est)"], "moments is of type", "give Moments")
 add(M, ["invert(moments, [(0, 9)])"], "9 is not a known feature", "features are 0 … 3")
 add(M, ["invert(moments, alpha=-1)"], "alpha=-1", "a finite number ≥ 0")
 add(M, ["invert(moments, site='x')"], "site='x'", "choose one of")
 add(M, ["invert(moments, method='likelihood', tol=nan)"], "tol=nan", "give a finite number > 0")
 add(M, ["invert(moments, method='likelihood', max_iter=-1)"], "max_iter=-1", INTEGER)
-for h in ("'x'", "[]", "[nan]", "[inf, 0]", "[[1, 2]]", "5", "None", "[1j, 0]"):
-    add(M, [f"BoltzmannMachine({h}, {{}})"], "h", "")
+for h in ("'x'", "[1j, 0]", "['a', 'b']", "object()"):
+    add(M, [f"BoltzmannMachine({h}, {{}})"], "h=", "give a vector of real numbers, one number for each variable")
+for h in ("[]", "[[1, 2]]", "5"):
+    add(M, [f"BoltzmannMachine({h}, {{}})"], "h has shape", "expected (n,), one number for each variable")
+for h in ("[nan]", "[inf, 0]"):
+    add(M, [f"BoltzmannMachine({h}, {{}})"], "h[0] = ", "every entry must be finite")
+add(M, ["BoltzmannMachine(None, {})"], "h", "")
 add(
     M, ["BoltzmannMachine([0, 0], 5)", "BoltzmannMachine([0, 0], np.zeros((3, 3)))"], "couplings has shape", "or a dict"
 )
@@ -495,12 +506,20 @@ add(
     M,
     [
         "BoltzmannMachine([0, 0], {}, 'x')",
-        "BoltzmannMachine([0, 0], {}, [1, 2, 3])",
-        "BoltzmannMachine([0, 0], {}, nan)",
+        "BoltzmannMachine([0, 0], {}, None)",
+        "BoltzmannMachine([0, 0], {}, ['a', 1])",
     ],
-    "d",
-    "",
+    "d=",
+    "one anisotropy for each entry of h, or one for all",
 )
+add(
+    M,
+    ["BoltzmannMachine([0, 0], {}, [1, 2, 3])", "BoltzmannMachine([0, 0, 0], {}, (-1, 1))"],
+    "d has shape",
+    "one anisotropy for each entry of h, or one for all",
+)
+add(M, ["BoltzmannMachine([0, 0], {}, nan)"], "d=nan", "one for all")
+add(M, ["BoltzmannMachine([0, 0], {}, [0, nan])"], "d[1] = nan", "every entry must be finite")
 add(M, ["BoltzmannMachine([0, 0], {}, alphabet='x')"], "alphabet='x'", "give values, Nominal labels")
 add(M, ["BoltzmannMachine([0, 0], {}, alphabet=[(0, 1)] * 3)"], "alphabet has 3 entries for 2", "give one for each")
 add(
@@ -547,7 +566,7 @@ for call, name, values, remedy in (
     ("make_pspin(4, J={})", "J", "'x' | nan | -1", SIZE),
     ("make_random(4, {})", "stds", "{} | 5 | None", "give a dict with an entry for each order"),
     ("make_random(4, {{2: {}}})", "stds[2]", "-1 | nan | 'x'", SIZE),
-    ("make_random(4, {{{}: 1.0}})", "an order in stds", "1 | 2.5 | 'x'", "give an integer of at least 2"),
+    ("make_random(4, {{{}: 1.0}})", "@stds has an entry for", "1 | 2.5 | 'x'", "give integers of at least 2"),
     ("make_random(4, {{2: 1.0}}, d={})", "d", "'x' | nan", "give a finite number"),
     ("make_planted(4, {})", "counts", "5 | None", "give a dict {order: number of interactions}"),
     ("make_planted(4, {{2: {}}})", "counts[2]", "-1 | 1.5 | 'x'", "give an integer of at least 0"),
@@ -575,7 +594,8 @@ for call, name, values, remedy in (
     ("make_curie_weiss(4, {{2: 1.0}}, {})", "h", "nan | 'x'", "give a finite number"),
 ):
     for value in values.split(" | "):
-        add(D, ["datasets." + call.format(value)], f"{name}=", remedy)
+        shown = name[1:] if name.startswith("@") else f"{name}="
+        add(D, ["datasets." + call.format(value)], shown, remedy)
 add(
     D,
     ["datasets.make_random(4, {9: 1.0})", "datasets.make_curie_weiss(4, {9: 1.0})"],
@@ -586,7 +606,7 @@ add(
     D,
     ["datasets.make_planted(4, {2: 99})", "datasets.make_mixed([(0, 1)] * 3, {2: 99})"],
     "counts={2: 99}",
-    "interactions of order 2",
+    "ask for no more",
 )
 add(
     D,
@@ -622,7 +642,7 @@ add(
     P,
     ["plots.HypergraphDisplay.from_model(model, feature_names=['a'])"],
     "feature_names has 1 names for 4 variables",
-    "",
+    "give one for each",
 )
 add(P, ["plots.VolcanoDisplay.from_estimator(est, x='y')"], "x='y'", "choose one of")
 add(P, ["plots.CouplingTableDisplay.from_estimator(est, (0, 9))"], "9 is not a known feature", "features are 0 … 3")
