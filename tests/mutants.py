@@ -566,7 +566,7 @@ LEARNT = [
         "inversion/shrinkage/learn.py",
         "deviate = root * fit.theta[n_own:] * (1.0 + alpha / n_samples)",
         "deviate = root * fit.theta[n_own:] * alpha",
-        f"{SHRINK} -k 'sparse_truth or rare_events or start'",
+        f"{FORMULAS} -k has_no_part",
     ),
     Mutant(
         "inversion/shrinkage/expansion.py",
