@@ -293,7 +293,10 @@ class BoltzmannMachine(CouplingPolynomial):
         return self.on_rows(polynomial.gradients_on_rows, self._space.columns(codes))
 
     def _rows(self, X: Any) -> np.ndarray:
-        X = np.ascontiguousarray(X, dtype=np.float64)
+        try:
+            X = np.atleast_1d(np.asarray(X, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise ValueError(f"X is of type {type(X).__name__}: give rows of numbers, one for each variable.") from None
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise ValueError(f"X has shape {X.shape}; expected (n_samples, {self.n_features}).")
         return X
