@@ -202,8 +202,7 @@ def _empty_columns(X: Any) -> list[str]:
     """Names or numbers of the columns in which every cell is missing."""
     frame = as_frame(X)
     if frame is not None:
-        series = ((name, frame[name]) for name in frame.columns)
-        return [repr(name) for name, x in series if bool(_missing(x.to_numpy()).all())]
+        return [repr(x.name) for x in frame.iter_columns() if bool(_missing(x.to_numpy()).all())]
     return [str(j) for j, x in enumerate(np.asarray(as_array(X)).T) if bool(_missing(x).all())]
 
 
