@@ -46,15 +46,22 @@ def test_fewer_than_three_mistakes_may_survive(alive, code, tmp_path, monkeypatc
     monkeypatch.setattr(reliability, "RECORD", tmp_path / "record.json")
     found = {str(m): {"caught": k >= alive, "digest": m.digest()} for k, m in enumerate(MUTANTS)}
     found[str(MUTANTS[-1])]["digest"] = "another"
-    reliability.keep(mutants=found, coverage={"percent": 97.5, "digest": "another"})
+    reliability.keep(mutants=found, coverage={"percent": 97.5, "digest": "another", "passed": True})
     assert reliability.main(["--only", "mutants", "coverage"]) == code
     out = capsys.readouterr().out
     assert f"{len(MUTANTS) - alive} of {len(MUTANTS)}, 1 of them before" in out
     assert "97.5 %, before the package changed" in out
     del found[str(MUTANTS[5])]
-    reliability.keep(mutants=found, coverage={"percent": 96.9, "digest": "another"})
+    reliability.keep(mutants=found, coverage={"percent": 96.9, "digest": "another", "passed": True})
     assert reliability.main(["--only", "mutants", "coverage"]) == 1
     assert "1 not run" in capsys.readouterr().out
+
+
+def test_a_test_that_fails_under_coverage_is_lost(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reliability, "RECORD", tmp_path / "record.json")
+    reliability.keep(coverage={"percent": 99.0, "digest": "another", "passed": False})
+    assert reliability.main(["--only", "coverage"]) == 1
+    assert "a default test, under coverage" in capsys.readouterr().out
 
 
 def test_mistakes_and_counts_keep_one_record():
