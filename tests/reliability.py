@@ -60,10 +60,20 @@ class Counter:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.failed += 1
-            self.lost.append(report.nodeid)
+            self.lost.append(report.nodeid + _example(report.longreprtext))
         elif report.when == "call" and report.passed and self.cases.search(report.nodeid):
             self.passed += 1
             self.examples += sum(value for name, value in report.user_properties if name == "examples")
+
+
+def _example(text: str) -> str:
+    """The example of a property that does not hold, which would not be drawn again, and what was wrong."""
+    lines = text.splitlines()
+    names = ("Failing test case", "Falsifying example")  # in newer and older versions of hypothesis
+    start = next((k for k, line in enumerate(lines) if any(name in line for name in names)), None)
+    end = next((k for k in range(start or 0, len(lines)) if lines[k].strip("E ").startswith(")")), len(lines))
+    said = [line for line in lines if line.startswith("E ")][:1]
+    return "".join(f"\n    {line}" for line in [*said, *([] if start is None else lines[start : end + 1])])
 
 
 def count(group: Group, many: bool, select: str | None) -> tuple[str, list[str]]:

@@ -38,7 +38,19 @@ def test_a_failure_is_lost(tmp_path, monkeypatch, capsys):
     assert reliability.main(["--only", "faults"]) == 1
     out = capsys.readouterr().out.splitlines()
     assert out[0].split(maxsplit=1) == ["faults", "1 of 2, 7 examples"]
-    assert out[-1].endswith("test_wrong.py::test_wrong")
+    assert out[-2].endswith("test_wrong.py::test_wrong")
+    assert out[-1].endswith("assert False")
+
+
+def test_the_example_that_fails_is_told(tmp_path, monkeypatch, capsys):
+    (tmp_path / "tests").mkdir()
+    text = "from hypothesis import given, settings, strategies as st\n\n\n@settings(database=None)\n"
+    text += "@given(n=st.integers(0, 9))\ndef test_small(n):\n    assert n < 7\n"
+    (tmp_path / "tests" / "test_small.py").write_text(text)
+    monkeypatch.setattr(reliability, "ROOT", tmp_path)
+    monkeypatch.setattr(reliability, "GROUPS", {"faults": reliability.Group("faults", ("test_small.py",), "")})
+    assert reliability.main(["--only", "faults"]) == 1
+    assert "n=7" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("alive", "code"), [(2, 0), (3, 1)])
