@@ -133,6 +133,16 @@ def test_screening_of_few_rows_is_finite():
         all_finite(HBM(refine="screening", alphabet=alphabets, random_state=0).fit(table), table)
 
 
+def test_couplings_without_end_that_are_not_active_leave_no_huge_fields():
+    """Eight rows that columns separate: a curvature without such couplings is e^(fields of 48), variances vanish."""
+    alphabets = [(1, 2, 3)] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", UserWarning)
+        table = rows_of(alphabets, 226, 8)
+        all_finite(HBM(order=2, refine="screening", alphabet=alphabets, random_state=0).fit(table), table)
+
+
 @often(10, 200, alphabets=spaces, seed=seeds, n_rows=st.integers(20, 100), order=st.sampled_from([2, 3]))
 def test_weights_are_repeated_rows(tmp_path, alphabets, seed, n_rows, order):
     table = rows_of(alphabets, seed, n_rows)
