@@ -474,8 +474,8 @@ of items or rows (bfi, verbagg, gss), a new model (0/1), or, for lsat6, another 
 rows. The worst set is that with the lowest difference in its own errors.
 
 What does not hold: `order=3` on small tables without triplets (lsat6, verbagg) costs some ten-thousandths of a nat a
-row, two or three of its own errors; that is what is left of .003 and .005 since an order in doubt has a prior of its own
-([evidence and orders](theory/prior.md#evidence-and-orders)). `order="auto"` costs nothing there.
+row, two or three of its own errors; that is what is left of .003 and .005 since an order in doubt has a prior of its
+own ([evidence and orders](theory/prior.md#evidence-and-orders)). `order="auto"` costs nothing there.
 """
 
 SECTIONS: list[tuple[str, dict, Callable, list[Callable], str]] = [

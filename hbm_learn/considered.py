@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import comb
 from typing import Any
 
@@ -99,6 +99,12 @@ def some_sets(k: int, space: Space, most: int) -> Interactions:
     return with_modelled(Interactions.from_blocks([drawn], n), space)
 
 
+def _named(found: np.ndarray, label: Callable[[int], str]) -> str:
+    """How messages name columns: ten of them, and how many more."""
+    more = f" and {found.size - 10} more" if found.size > 10 else ""
+    return f"column{'s' if found.size > 1 else ''} {', '.join(label(int(i)) for i in found[:10])}{more}"
+
+
 def require_variation(moments: Moments) -> None:
     """Refuse, by name, columns that are constant and labels that never occur: their weights would be infinite."""
     space, names = moments.space, moments.feature_names
@@ -123,16 +129,17 @@ def require_variation(moments: Moments) -> None:
         alone = Interactions.from_blocks([np.arange(space.n_columns)[:, None]], space.n_columns)
         empty = np.unique(space.site[moments.n_observed(alone) <= 0])
         if empty.size:
-            labels = ", ".join(label(int(i)) for i in empty[:10])
-            raise ValueError(f"column {labels} holds no value at all, so that nothing can be learnt of it: drop it.")
+            holds, it = ("holds", "it") if empty.size == 1 else ("hold", "them")
+            raise ValueError(
+                f"{_named(empty, label)} {holds} no value at all, so that nothing can be learnt of {it}: drop {it}."
+            )
     constant = np.flatnonzero(np.logical_and.reduceat(~(np.diag(moments.covariance) > 0), space.column_ptr[:-1]))
     if constant.size:
-        labels = ", ".join(label(int(i)) for i in constant[:10])
-        more = f" and {constant.size - 10} more" if constant.size > 10 else ""
         if moments.n_samples <= 1:
             raise ValueError(f"only 1 sample (n_samples = {moments.n_samples:g}): nothing varies; give more rows.")
         raise ValueError(
-            f"column {labels}{more} is constant, so that its field would be infinite: drop it (for instance with "
+            f"{_named(constant, label)} {'is' if constant.size == 1 else 'are'} constant, so that the field there "
+            f"would be infinite: drop {'it' if constant.size == 1 else 'them'} (for instance with "
             f"sklearn.feature_selection.VarianceThreshold), or give more samples (n_samples = {moments.n_samples:g})."
         )
     if not space.is_finite:

@@ -20,7 +20,7 @@ from hbm_learn.data.given import given_patterns, require_present
 from hbm_learn.data.moments import Moments
 from hbm_learn.data.reduce import reduce
 from hbm_learn.data.samples import Samples
-from hbm_learn.data.tables import as_frame, like_input, with_names
+from hbm_learn.data.tables import as_frame, check_table, is_blocks, like_input, with_names
 from hbm_learn.inference.log_partition import log_partitions
 from hbm_learn.inversion.result import InversionResult
 from hbm_learn.model import BoltzmannMachine
@@ -36,18 +36,21 @@ def _has_values(estimator: FittedMachine) -> bool:
     return True
 
 
-def require_fitted(estimator: Any, X: Any = None) -> None:
-    """Refuse what is no fitted estimator, and a table X of other width than it was fitted to."""
+def require_fitted(estimator: Any, *tables: Any) -> None:
+    """Refuse what is no fitted estimator, what is no table, and a table of other width than it was fitted to."""
     if not isinstance(estimator, FittedMachine):
         model = ": of a model, there is from_model" if isinstance(estimator, BoltzmannMachine) else ""
         raise ValueError(f"estimator is of type {type(estimator).__name__}: give a fitted HBM{model}.")
     check_is_fitted(estimator)
-    shape: tuple[int, ...] = () if X is None else getattr(X, "shape", None) or np.shape(X)
-    if len(shape) == 2 and shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {shape[1]} columns, but the estimator was fitted to {estimator.n_features_in_}: give the table "
-            "that it was fitted to."
-        )
+    for X in tables:
+        if not is_blocks(X):
+            check_table(X)
+        shape: tuple[int, ...] = getattr(X, "shape", None) or np.shape(X)
+        if len(shape) == 2 and shape[1] != estimator.n_features_in_:
+            raise ValueError(
+                f"X has {shape[1]} columns, but the estimator was fitted to {estimator.n_features_in_}: give the table "
+                "that it was fitted to."
+            )
 
 
 class FittedMachine:

@@ -45,13 +45,17 @@ def lagged(X: Any, lags: int = 1, groups: Any = None) -> Bunch:
     lags = check_integer("lags", lags, 1)
     frame = hasattr(X, "iloc")
     table = X if frame else np.asarray(X)
+    if table.ndim == 0:
+        raise ValueError(f"X is of type {type(X).__name__}: give a dense array or a data frame, one row a time step.")
     if table.ndim != 2:
-        raise ValueError(f"X has shape {np.shape(X)}; expected (n_times, n_features).")
+        raise ValueError(
+            f"X has shape {table.shape}; expected (n_times, n_features). Sessions go below each other, with groups=…."
+        )
     T, n = table.shape
     labels = None if groups is None else np.asarray(groups)
     if labels is not None and labels.shape != (T,):
         raise ValueError(f"groups has shape {labels.shape}, X has {T} rows: give one label for each row of X.")
-    past = _past(T, lags, labels)
+    past = _past(T, min(lags, T), labels)  # of T steps back no row has a past
     kept = np.flatnonzero((past >= 0).all(axis=1))
     if not len(kept):
         raise ValueError(f"lags={lags}: no row of X has so many before it; give fewer lags, or longer sessions.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import comb, factorial, prod
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -188,12 +189,18 @@ def _check_sizes(**given: Any) -> None:
         check_number(name, value, 0.0)
 
 
+def _check_order(name: str, k: Any) -> None:
+    """Refuse a key that is no order of interactions."""
+    if not isinstance(k, Integral) or isinstance(k, bool) or k < 2:
+        raise ValueError(f"{name} has an entry for {k!r}: its keys are orders, give integers of at least 2.")
+
+
 def _check_orders(name: str, given: Any, n: int) -> None:
     """Refuse what is no dict whose keys are orders that n variables have."""
     if not isinstance(given, Mapping) or not given:
         raise ValueError(f"{name}={given!r}: give a dict with an entry for each order, such as {{2: 0.1}}.")
     for k in given:
-        check_integer(f"an order in {name}", k, 2)
+        _check_order(name, k)
         if k > n:
             raise ValueError(f"{name} has the order {k}, but there are {n} variables: raise n, or leave it out.")
 
@@ -203,7 +210,7 @@ def _check_planted(n: int, counts: Any, strength: Any) -> None:
     if not isinstance(counts, Mapping):
         raise ValueError(f"counts={counts!r}: give a dict {{order: number of interactions}}, such as {{2: 10}}.")
     for k, count in counts.items():
-        check_integer("an order in counts", k, 2)
+        _check_order("counts", k)
         check_integer(f"counts[{k}]", count, 0)
     if not isinstance(strength, Sequence) or isinstance(strength, str) or len(strength) != 2:
         raise ValueError(f"strength={strength!r}: give the least and the largest strength, such as (0.1, 0.3).")
@@ -213,7 +220,9 @@ def _check_planted(n: int, counts: Any, strength: Any) -> None:
 def _random_sets(n: int, k: int, count: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
     """``count`` different sets of k variables, sorted."""
     if not 2 <= k <= n or count > comb(n, k):
-        raise ValueError(f"counts={{{k}: {count}}}: {n} variables have {comb(n, k)} interactions of order {k} ≥ 2.")
+        raise ValueError(
+            f"counts={{{k}: {count}}}: {n} variables have {comb(n, k)} interactions of order {k}: ask for no more."
+        )
     chosen: set[tuple[int, ...]] = set()
     while len(chosen) < count:
         chosen.add(tuple(sorted(rng.choice(n, k, replace=False).tolist())))

@@ -60,7 +60,9 @@ parameter("alpha", "-1 | nan | inf | True | None | 1j | [nan, 1] | object() | [-
 parameter("alpha", "'x' | ''", "is not known: give")
 parameter("alpha", "1e200 | [1e300]", "give a smaller one")
 parameter("alpha", "[]", "give one number for each of the orders")
-parameter("alpha", "{} | {3: 1.0}", "has no entry for order 2")
+parameter("alpha", "{} | {3: 1.0}", "has no entry for order 2: give one for each order")
+parameter("alpha", "{2: 1.0, 5: 1.0} | {2: 1.0, 'x': 1.0}", "orders are 2 … 4")
+parameter("alpha", "[1.0, 1.0, 1.0, 1.0]", "give one number for each of the orders")
 parameter("l1_ratio", "-1 | 2 | nan | 'x' | None | True", "give the share of the ℓ1 penalty, between 0 and 1")
 parameter("fdr", "0 | 1 | 2 | -1 | nan | 'x' | True | [0.1]", "give a false-discovery rate between 0 and 1")
 parameter("site", "'x' | None | 1", "choose one of 'free', 'quadratic'")
@@ -105,38 +107,62 @@ add(
 )
 add("Parameters of HBM", ["HBM(order=2, refine='likelihood').fit(R)"], "refine='likelihood'", 'use refine="auto"')
 
+parameter("given", "['z'] | [9] | [1.5] | [-9]", "columns are 0 … 3", "given names the column")
+parameter("given", "'a' | 5 | {} | {'a': 1} | True | object()", "give a list of columns, such as")
+parameter("given", "[True] | [True, False, True, False]", "give a list of indices or names", "given is a mask")
+parameter("given", "[0, 0] | [3, -1]", "name it once", "twice")
+parameter("given", "range(4) | [0, 1, 2, 3]", "leave some out, to be modelled")
+add(
+    "Parameters of HBM",
+    ["HBM(order=2, given=['a', 'b'], interactions=[('a', 'b')]).fit(frame)"],
+    "all of its members are given",
+    "take one of them out of `given`",
+)
+add(
+    "Parameters of HBM",
+    ["HBM(order=2, given=['a'], alphabet='real').fit(frame)"],
+    "column 'b' is on Alphabet(\"real\") beside given columns",
+    "bin it into a few values",
+)
+result("Parameters of HBM", "HBM(order=2, given=[]).fit(X).model_ == est.model_", "True")
+result(
+    "Parameters of HBM", "HBM(order=2, given=[-1]).fit(X).model_.space.given.tolist()", "[False, False, False, True]"
+)
+
 # ---------------------------------------------------------------------- tables
 
 T = "Tables"
 add(
     T,
-    [
-        "HBM().fit(None)",
-        "HBM().fit(3)",
-        "HBM().fit(np.array(3))",
-        "HBM().fit('x')",
-        "HBM().fit({'a': [1, 2]})",
-        "HBM().fit({1, 2})",
-    ],
-    "Expected 2D array",
-    "reshape",
+    ["HBM().fit(None)", "HBM().fit(3)", "HBM().fit({1, 2})", "HBM().fit(iter([[0, 1]]))", "HBM().fit(object())"],
+    "got X of type",
+    "give an array or list of rows, or a data frame",
 )
+add(T, ["HBM().fit(np.array(3))"], "got X 0-d", "give an array or list of rows")
+add(T, ["HBM().fit('x')", "HBM().fit('data.csv')"], "got X of type str", "what pandas.read_csv or numpy.load makes")
+add(T, ["HBM().fit({'a': [1, 2]})"], "got X of type dict", "pandas.DataFrame(X)")
 add(
     T,
     ["HBM().fit(X[0])", "HBM().fit([])", "HBM().fit(['a', 'b'])", "HBM().fit(np.array(['a', 'b'], dtype=object))"],
     "got 1D array",
     "reshape",
 )
-add(T, ["HBM().fit(X[None])"], "dim 3", "dim <= 2 is required")
+add(T, ["HBM().fit(X[None])"], "X has shape (1, 200, 4)", "give one row for each sample")
 add(T, ["HBM().fit(frame['a'])"], "Expected a 2-dimensional container", "Pass a DataFrame")
 add(T, ["HBM().fit(X[:0])", "HBM().fit(frame.iloc[:0])"], "0 sample(s)", "")
 add(T, ["HBM().fit(X[:, :0])", "HBM().fit([[]])", "HBM().fit(frame[[]])"], "0 feature(s)", "")
-add(T, ["HBM().fit([[1, 2], [1]])"], "inhomogeneous", "")
+add(
+    T,
+    ["HBM().fit([[1, 2], [1]])", "HBM().fit([[1, 'a'], ['b']])"],
+    "row 1 has 1 entries",
+    "None or NaN where there is none",
+)
+add(T, ["HBM().fit([[1, 2], 3])", "HBM().fit([[1, [2]], [3, 4]])"], "X is inhomogeneous", "one for each column")
 add(
     T,
     ["HBM().fit(X * 1j)", "HBM().fit(frame.assign(a=1j))", "HBM().fit((X * 1j).astype(object))"],
     "Complex data not supported",
-    "",
+    "give its parts apart",
 )
 add(
     T,
@@ -172,7 +198,7 @@ add(
     T,
     ["HBM().fit(X * nan)", "HBM().fit(frame.assign(b=np.nan))", "HBM().fit(frame.assign(b=None))"],
     "no value but NaN",
-    "drop it",
+    "nothing to learn from; drop",
 )
 result(T, "HBM(order=2).fit(np.where(np.arange(200)[:, None] % 4 == np.arange(4), nan, X)).converged_", "True")
 add(T, ["HBM().fit(X[:1])", "HBM().fit([[0, 1]])"], "only 1 sample", "give more rows")
@@ -205,8 +231,8 @@ add(T, ["HBM(alphabet={'b': Interval(-2, 2)}).fit(frame)"], "column 'b' is on", 
 add(
     T,
     ["HBM(categorical_features=None).fit(frame.assign(b=text))", "HBM(alphabet=(-1, 1)).fit(frame.assign(b=text))"],
-    "column 'b'",
-    "",
+    "column 'b' holds text ('yes')",
+    "encode it as numbers, or drop it",
 )
 add(T, ["HBM().fit(pd.DataFrame(X, columns=list('abca')))"], "two columns of X are called 'a'", "rename or drop one")
 add(
@@ -258,6 +284,25 @@ result(T, "HBM(order=2, interactions=[frozenset([0, 1])]).fit(X).interactions_",
 result(T, "HBM(order=2, powers=99).fit(X).interactions_ == est.interactions_", "True")
 result(T, "HBM(order=2).fit(X[:, :1]).interactions_", "[]")
 result(T, "HBM(order=2).fit(frame).partial_fit(frame[:1]).moments_.n_samples", "201")
+
+add(T, ["HBM().fit(lazy[:, 0])", "HBM().fit(lazy[None])"], "D dask array", "give rows of samples")
+add(T, ["HBM().fit(lazy[lazy[:, 0] > 0])"], "chunks of unknown size", "call X.compute_chunk_sizes() first")
+for kind in ("complex", "str", "'M8[s]'"):
+    add(T, [f"HBM().fit(lazy.astype({kind}))"], "the dask array has dtype", "give booleans, integers or floats")
+add(T, ["HBM().fit(lazy * nan)"], "no value but NaN", "drop them")
+add(T, ["HBM().fit(lazy[:0])"], "0 sample(s)", "both must be positive")
+add(T, ["est.score(lazy[:, :2])"], "X has 2 features", "expecting 4 features")
+add(T, ["est.predict(3 * lazy)"], "value 3 at row 0, column 0", "correct it")
+add(T, ["HBM().fit(lazy_frame.assign(b=7))"], "column 'b' is constant", "drop it")
+add(T, ["HBM().fit(lazy_frame.assign(b=nan))"], "column 'b' holds no value but NaN", "drop it")
+add(T, ["HBM().fit(lazy_frame.assign(b=pd.Timestamp('2020')))"], "column 'b' has the type", "drop it, or turn it into")
+add(T, ["HBM(given=['z']).fit(lazy_frame)"], "given names the column 'z'", "or one of 'a', 'b', 'c', 'd'")
+add(T, ["HBM().fit(sparse(X[:0]))"], "0 sample(s)", "")
+add(T, ["HBM().fit(sparse(X) * 1j)"], "Complex data not supported", "give its parts apart")
+add(T, ["HBM().fit(sparse(X * nan))"], "no value but NaN", "drop them")
+for given, where in (("frame.a.mask(frame.index == 3)", "row 3 (1 in all)"), ("nan", "row 0 (200 in all)")):
+    add(T, [f"HBM(order=2, given=['a']).fit(frame.assign(a={given}))"], where, "drop these rows, or fill them in")
+add(T, ["HBM(order=2, given=['a']).fit(frame.assign(a=1))"], "column 'a' is constant", "drop it")
 
 # ---------------------------------------------------------------------- weights, groups, more rows
 
@@ -328,10 +373,30 @@ add(
     "different labels",
     "put the group among the columns",
 )
-add(W, ["HBM().fit(X, groups=np.full(200, nan))"], "groups has missing labels", "leave such rows out")
+add(
+    W,
+    [f"HBM().fit(X, groups={labels})" for labels in ("np.full(200, nan)", "[None] * 200", "['a'] * 199 + [None]")],
+    "groups has missing labels",
+    "leave such rows out",
+)
+add(
+    W,
+    ["HBM().fit(lazy, groups=[1])", "HBM().fit(sparse(X), groups=[1])", "HBM().fit([X, X], groups=np.arange(200))"],
+    "groups has shape",
+    "give one label for each row of X",
+)
+add(
+    W,
+    ["HBM().fit(lazy, sample_weight=[1])", "HBM().fit([X, X], sample_weight=[np.ones(200)] * 2)"],
+    "sample_weight has shape",
+    "one for each row of X",
+)
 add(W, ["HBM().partial_fit(X[:1])", "HBM(alphabet=(-1, 1)).partial_fit(X[:1])"], "only 1 sample", "give more rows")
 add(
-    W, ["HBM(alphabet=(-1, 1)).partial_fit(np.ones((4, 4), int))"], "column 0, 1, 2, 3 is constant", "give more samples"
+    W,
+    ["HBM(alphabet=(-1, 1)).partial_fit(np.ones((4, 4), int))"],
+    "columns 0, 1, 2, 3 are constant",
+    "give more samples",
 )
 add(W, ["HBM(order=2).fit(X).partial_fit(X[:, :3])"], "X has 3 features", "expecting 4 features")
 add(W, ["HBM(order=2).fit(X).partial_fit(3 * X)"], "value 3 at row 0, column", "give an alphabet=… that contains it")
@@ -383,7 +448,8 @@ add(
     "correct it",
 )
 add(F, ["est.score(X[:0])", "est.predict(X[:0])"], "0 sample(s)", "")
-add(F, ["est.score(None)", "est.predict(None)", "est.score({'a': 1})"], "Expected 2D array", "reshape")
+add(F, ["est.score(None)", "est.predict(None)"], "got X of type NoneType", "give an array or list of rows")
+add(F, ["est.score({'a': 1})"], "got X of type dict", "pandas.DataFrame(X)")
 add(F, ["est.predict(sparse(X))", "est.predict_proba(sparse(X))"], "X is sparse", "give a dense array with NaN")
 add(
     F,
@@ -409,6 +475,62 @@ add(
 )
 add(F, ["named.score(frame[['b', 'a', 'c', 'd']])"], "feature names should match", "same order")
 add(F, ["named.score(frame.rename(columns={'a': 'z'}))"], "feature names should match", "unseen at fit time")
+
+for entries in ("[1, 2]", "'x'", "[[1, 2]]"):
+    add(F, [f"with_given.sample(3, given={entries})"], "given has shape", "for all rows alike")
+add(F, ["with_given.sample(3)"], "variables [0] are given", "one row for each sample")
+for entry in ("nan", "7", "'x'"):
+    add(F, [f"with_given.sample(3, given=[[{entry}]] * 3)"], "variable 0 has no value", "it has Alphabet((-1, 1))")
+add(F, ["with_given.predict(frame.assign(a=nan))"], "column 'a' is given, and has a missing cell", "fill them in")
+add(F, ["with_given.score(frame[['b', 'c', 'd']])"], "feature names should match", "now missing")
+
+# ---------------------------------------------------------------------- resampling, planning, time
+
+S = "Resampling, planning, time"
+for function in ("bootstrap", "stability"):
+    call = f"assessment.{function}({{}}, n=3)"
+    add(S, [call.format(f"{thing}, X") for thing in ("None", "5", "model")], "est=", "give an estimator such as HBM")
+    add(S, [call.format("est, None")], "got X of type NoneType", "give an array or list of rows")
+    add(S, [call.format("est, X, 'nothing_'")], "statistic='nothing_'", "it has")
+    add(S, [call.format("est, X, 5")], "statistic=5", "give the name of an attribute, or a function")
+    add(S, [call.format("est, X, groups=[1]")], "groups has shape", "give one label for each row of X")
+    add(S, [call.format("est, X, random_state='x'")], "random_state='x'", "give None, a non-negative integer")
+    add(S, [call.format("est, X, n_jobs=0")], "n_jobs=0", "give a number of threads")
+    add(S, [f"assessment.{function}(est, X, n={n})" for n in ("0", "1.5", "'x'")], "n=", "give an integer of at least")
+add(S, ["assessment.bootstrap(est, X, n=3, level=2)"], "level=2", "between 0 and 1")
+for shares in ("[]", "[1.5]", "[0.0]", "'x'", "None", "[0.5, 0.1]"):
+    add(S, [f"assessment.stability(est, X, dropped={shares})"], "dropped=", "give ascending shares of the cases")
+add(S, ["assessment.plan(None)", "assessment.plan(X)", "assessment.plan('x')"], "model is a", "or a fitted HBM")
+add(
+    S,
+    [f"assessment.plan(model, power={p})" for p in ("2", "'x'", "nan")],
+    "power=",
+    "give a probability between 0 and 1",
+)
+add(S, ["assessment.plan(model, level=0)"], "level=0", "give a probability between 0 and 1")
+add(S, ["assessment.plan(model, correction='x')"], "correction='x'", "choose one of")
+add(S, ["assessment.plan(model, site='x')"], "site='x'", "choose one of")
+for lags in ("0", "-1", "1.5", "'x'", "None"):
+    add(S, [f"datasets.lagged(X, {lags})"], f"lags={lags}", INTEGER)
+add(
+    S,
+    [
+        "datasets.lagged(X, 200)",
+        "datasets.lagged(X, 10**9)",
+        "datasets.lagged(X[:1])",
+        "datasets.lagged(X, groups=np.arange(200))",
+    ],
+    "no row of X has so many before it",
+    "give fewer lags, or longer sessions",
+)
+add(
+    S,
+    ["datasets.lagged(None)", "datasets.lagged('x')", "datasets.lagged({'a': [1]})", "datasets.lagged(sparse(X))"],
+    "X is of type",
+    "give a dense array or a data frame",
+)
+add(S, ["datasets.lagged(X[0])", "datasets.lagged([X, X])"], "X has shape", "Sessions go below each other")
+add(S, ["datasets.lagged(X, groups=[1])"], "groups has shape", "give one label for each row of X")
 
 # ---------------------------------------------------------------------- models, inference, sampling
 
@@ -471,14 +593,19 @@ for option, value, remedy in (
 for option, value in (("n_samples", "0"), ("n_samples", "'x'"), ("n_chains", "0")):
     add(M, [f"infer(model, 'gibbs', {option}={value})"], f"{option}={value}", "give an integer of at least")
 add(M, ["infer(large, 'exact')", "sample(large, 3, 'exact')"], "lists every state", 'Use method "dc"')
-add(M, ["invert(None)", "invert(X)", "invert(est)"], "moments=", "give Moments")
+add(M, ["invert(None)", "invert(X)", "invert(est)"], "moments is of type", "give Moments")
 add(M, ["invert(moments, [(0, 9)])"], "9 is not a known feature", "features are 0 … 3")
 add(M, ["invert(moments, alpha=-1)"], "alpha=-1", "a finite number ≥ 0")
 add(M, ["invert(moments, site='x')"], "site='x'", "choose one of")
 add(M, ["invert(moments, method='likelihood', tol=nan)"], "tol=nan", "give a finite number > 0")
 add(M, ["invert(moments, method='likelihood', max_iter=-1)"], "max_iter=-1", INTEGER)
-for h in ("'x'", "[]", "[nan]", "[inf, 0]", "[[1, 2]]", "5", "None", "[1j, 0]"):
-    add(M, [f"BoltzmannMachine({h}, {{}})"], "h", "")
+for h in ("'x'", "[1j, 0]", "['a', 'b']", "object()"):
+    add(M, [f"BoltzmannMachine({h}, {{}})"], "h=", "give a vector of real numbers, one number for each variable")
+for h in ("[]", "[[1, 2]]", "5"):
+    add(M, [f"BoltzmannMachine({h}, {{}})"], "h has shape", "expected (n,), one number for each variable")
+for h in ("[nan]", "[inf, 0]"):
+    add(M, [f"BoltzmannMachine({h}, {{}})"], "h[0] = ", "every entry must be finite")
+add(M, ["BoltzmannMachine(None, {})"], "h", "")
 add(
     M, ["BoltzmannMachine([0, 0], 5)", "BoltzmannMachine([0, 0], np.zeros((3, 3)))"], "couplings has shape", "or a dict"
 )
@@ -495,14 +622,34 @@ add(
     M,
     [
         "BoltzmannMachine([0, 0], {}, 'x')",
-        "BoltzmannMachine([0, 0], {}, [1, 2, 3])",
-        "BoltzmannMachine([0, 0], {}, nan)",
+        "BoltzmannMachine([0, 0], {}, None)",
+        "BoltzmannMachine([0, 0], {}, ['a', 1])",
     ],
-    "d",
-    "",
+    "d=",
+    "one anisotropy for each entry of h, or one for all",
 )
+add(
+    M,
+    ["BoltzmannMachine([0, 0], {}, [1, 2, 3])", "BoltzmannMachine([0, 0, 0], {}, (-1, 1))"],
+    "d has shape",
+    "one anisotropy for each entry of h, or one for all",
+)
+add(M, ["BoltzmannMachine([0, 0], {}, nan)"], "d=nan", "one for all")
+add(M, ["BoltzmannMachine([0, 0], {}, [0, nan])"], "d[1] = nan", "every entry must be finite")
 add(M, ["BoltzmannMachine([0, 0], {}, alphabet='x')"], "alphabet='x'", "give values, Nominal labels")
 add(M, ["BoltzmannMachine([0, 0], {}, alphabet=[(0, 1)] * 3)"], "alphabet has 3 entries for 2", "give one for each")
+for indices in ("[5]", "'x'", "[0.5]", "[-3]"):
+    add(M, [f"BoltzmannMachine([0, 0], {{}}, given={indices})"], "given names", "they are 0 … 1")
+add(M, ["BoltzmannMachine([0, 0], {}, given=[0, 1])"], "names every variable", "leave some out, to be modelled")
+for function in ("infer({})", "infer({}, 'exact')", "infer({}, 'gibbs')"):
+    add(M, [function.format("with_given.model_")], "variables [0] of the model are given", "model.condition(values)")
+add(M, ["sample(with_given.model_, 3)"], "variables [0] are given", "one row for each sample")
+add(M, ["model.condition([1])", "with_given.model_.condition([1, 2])"], "given variables", "{variable: value}")
+add(M, ["model.condition({9: 1})"], "values names 9", "they are 0 … 3")
+for value in ("7", "None", "nan", "'x'"):
+    add(M, [f"with_given.model_.condition([{value}])"], f"variable 0 has no value {value}", "it has Alphabet((-1, 1))")
+add(M, ["model.energy('x')", "model.energy({'a': 1})"], "X is of type", "give rows of numbers")
+add(M, ["model.energy(X[:, :2])", "model.energy(X[0])"], "X has shape", "expected (n_samples, 4)")
 add(
     M,
     ["Nominal()", "Nominal('a')", "Nominal('a', 'a')", "Nominal(nan, 'a')"],
@@ -547,7 +694,7 @@ for call, name, values, remedy in (
     ("make_pspin(4, J={})", "J", "'x' | nan | -1", SIZE),
     ("make_random(4, {})", "stds", "{} | 5 | None", "give a dict with an entry for each order"),
     ("make_random(4, {{2: {}}})", "stds[2]", "-1 | nan | 'x'", SIZE),
-    ("make_random(4, {{{}: 1.0}})", "an order in stds", "1 | 2.5 | 'x'", "give an integer of at least 2"),
+    ("make_random(4, {{{}: 1.0}})", "@stds has an entry for", "1 | 2.5 | 'x'", "give integers of at least 2"),
     ("make_random(4, {{2: 1.0}}, d={})", "d", "'x' | nan", "give a finite number"),
     ("make_planted(4, {})", "counts", "5 | None", "give a dict {order: number of interactions}"),
     ("make_planted(4, {{2: {}}})", "counts[2]", "-1 | 1.5 | 'x'", "give an integer of at least 0"),
@@ -575,7 +722,8 @@ for call, name, values, remedy in (
     ("make_curie_weiss(4, {{2: 1.0}}, {})", "h", "nan | 'x'", "give a finite number"),
 ):
     for value in values.split(" | "):
-        add(D, ["datasets." + call.format(value)], f"{name}=", remedy)
+        shown = name[1:] if name.startswith("@") else f"{name}="
+        add(D, ["datasets." + call.format(value)], shown, remedy)
 add(
     D,
     ["datasets.make_random(4, {9: 1.0})", "datasets.make_curie_weiss(4, {9: 1.0})"],
@@ -586,7 +734,7 @@ add(
     D,
     ["datasets.make_planted(4, {2: 99})", "datasets.make_mixed([(0, 1)] * 3, {2: 99})"],
     "counts={2: 99}",
-    "interactions of order 2",
+    "ask for no more",
 )
 add(
     D,
@@ -622,7 +770,7 @@ add(
     P,
     ["plots.HypergraphDisplay.from_model(model, feature_names=['a'])"],
     "feature_names has 1 names for 4 variables",
-    "",
+    "give one for each",
 )
 add(P, ["plots.VolcanoDisplay.from_estimator(est, x='y')"], "x='y'", "choose one of")
 add(P, ["plots.CouplingTableDisplay.from_estimator(est, (0, 9))"], "9 is not a known feature", "features are 0 … 3")
@@ -636,6 +784,20 @@ add(
     "give the table that it was fitted to",
 )
 add(P, ["plots.TotalDisplay.from_check(5)"], "check is of type int", "give a PredictiveCheck")
+add(P, ["plots.PowerDisplay.from_plan(5)"], "plan is of type int", "give what assessment.plan(model) returns")
+add(
+    P,
+    ["plots.LaggedDisplay.from_estimator(est)"],
+    "not fitted to lagged columns",
+    "make the table with datasets.lagged",
+)
+add(
+    P,
+    ["plots.GroupDifferenceDisplay.from_estimator(named, 'z')"],
+    "group='z': no such column",
+    "give one of a, b, c, d",
+)
+add(P, ["plots.ModerationDisplay.from_estimator(est, 'z')"], "covariate='z': no such column", "give one of")
 add(P, ["plots.PathDisplay.from_predictions(5)"], "result is of type int", "give what infer(model) returns")
 add(P, ["plots.MomentsDisplay.from_predictions(5, X)"], "moments is of type int", "give Moments")
 add(
@@ -650,6 +812,7 @@ add(
     "estimator is of type",
     "give a fitted HBM",
 )
+add(P, ["report.html(est, None)", "report.html(est, 'x')"], "got X of type", "give an array or list of rows")
 add(P, ["report.html(HBM(), X)"], "not fitted yet", "Call 'fit'", "NotFittedError")
 add(P, ["report.html(est, X, level=2)"], "level=2", "give a probability between 0 and 1")
 
@@ -673,7 +836,7 @@ for arguments, names, remedy in (
     ("fit data.csv --l1-ratio 2", "l1_ratio=2.0", "between 0 and 1"),
     ("fit data.csv --fdr 1", "fdr=1.0", "between 0 and 1"),
     ("fit data.csv --powers 0", "powers=0", INTEGER),
-    ("fit data.csv --jobs 0", "n_jobs=0", "a number of threads"),
+    ("fit data.csv --jobs 0", "--jobs: '0'", "give a number of threads"),
     ("fit data.csv --seed=-1", "random_state=-1", "a non-negative integer"),
     ("fit data.csv --level 2", "--level 2", "between 0 and 1"),
     ("fit data.csv --columns z", "no column 'z'", "the columns are"),
@@ -688,6 +851,53 @@ for arguments, names, remedy in (
     ("sample broken.npz", "broken.npz is damaged", ""),
     ("sample data.csv", "not a model saved by hbm_learn", ""),
     ("infer model.npz -o model.npz", "model.npz: it is read by this command", "give another name"),
+    ("infer model.npz -o out.csv", "out.csv: moments are written as .npz", "give such a name"),
+    ("infer model.npz --given 1", "--given has 1 values", "give no --given"),
+    ("infer given.npz", "--given has 0 values", "give one value for each of"),
+    ("infer given.npz --given 9", "variable 0 has no value 9", "it has Alphabet"),
+    ("infer nowhere.npz", "nowhere.npz", "No such file"),
+    ("sample given.npz --given 1,2", "--given has 2 values", "give one value for each of"),
+    ("sample model.npz -n 0", "n_samples=0", INTEGER),
+    ("sample model.npz -n 99999999999999", "GiB", "draw fewer at a time"),
+    ("sample model.npz -o out.txt", "the format .txt is not known", "use .csv"),
+    ("sample model.npz --jobs 0", "--jobs: '0'", "give a number of threads, or -1"),
+    ("sample model.npz --method x", "--method", "choose from"),
+    ("score model.npz ragged.csv", "ragged.csv", ""),
+    ("score model.npz more.csv", "more.csv has 6 columns", "the model has 4 variables"),
+    ("score model.npz nowhere.csv", "nowhere.csv", "there is no such file"),
+    ("info data.csv --top=-1", "--top: '-1'", "give an integer of at least 0"),
+    ("info data.csv --columns z", "no column 'z'", "the columns are"),
+    ("fit data.csv --top x", "--top: 'x'", "give an integer of at least 0"),
+    ("fit data.csv --interactions a*z", "'z' is not a known feature", "or a feature name"),
+    ("fit data.csv --interactions a", "interaction ('a',)", "has at least two variables"),
+    ("fit data.csv --interactions ,", "--interactions: ','", "names no interaction: give some"),
+    ("fit data.csv --interactions @empty.txt", "names no interaction", "give some, such as a*b"),
+    ("fit data.csv --interactions @nowhere.txt", "cannot read nowhere.txt", ""),
+    ("fit data.csv --interactions a*b*c --order 2", "order=2", "raise `order`"),
+    ("fit data.csv --given z", "given names the column 'z'", "or one of 'a'"),
+    ("fit data.csv --given a,b,c,d", "names every column", "leave some out"),
+    ("fit data.csv --given a --drop a", "given names the column 'a'", "or one of 'b'"),
+    ("fit data.csv --categorical z", "categorical_features names the column 'z'", "or one of 'a'"),
+    ("fit data.csv --columns a --drop a", "no column is left", "drop fewer of them"),
+    ("fit data.csv --drop z", "no column 'z'", "the columns are"),
+    ("fit data.csv --columns a,a", "column 'a' is named twice", "name it once"),
+    ("fit data.csv --alpha 1,2,3,4", "alpha=[1.0, 2.0, 3.0, 4.0]", "one number for each of the orders"),
+    ("fit data.csv --alpha ,", "alpha=[]", "one number for each of the orders"),
+    ("fit data.csv --refine x", "refine='x'", "choose one of"),
+    ("fit data.csv --alphabet interval:1,0", "'interval:1,0'", "interval:0,1"),
+    ("fit data.csv --na 1,-1", "no value but NaN", "drop them"),
+    ("fit data.csv --order 3 --alphabet real", "order=3", "use order=2"),
+    ("fit data.csv --table table.txt", "the format .txt is not known", "use .csv"),
+    ("fit data.csv -o a.npz --report a.npz", "a.npz: it is written by another option", "give another name"),
+    ("fit data.csv -o folder", "folder: no file can be written there", "make the folder first"),
+    ("fit more.csv --groups g", "groups has 3 different labels", "put the group among the columns"),
+    ("fit more.csv --groups id --given id", "given names the column 'id'", "or one of"),
+    ("fit model.npz", "this is a model", "not a table of samples"),
+    ("fit vector.npy", "vector.npy: a table of rows and columns is needed", "shape (5,)"),
+    ("fit objects.npy", "objects.npy: it holds Python objects", "save numbers or text"),
+    ("fit two.npz", "two.npz: it holds the arrays a, b", "call the samples X"),
+    ("fit head.csv", "head.csv: a table of rows and columns is needed", "shape (0, 2)"),
+    ("fit folder", "the format (no suffix) is not known", "use .csv"),
 ):
     CASES.append(Case(C, f"command({arguments!r})", names, remedy, "SystemExit"))
 
@@ -700,7 +910,7 @@ Every mistake below is answered before any work is done, by an error that names 
 what `tests/test_bad_inputs.py` runs. This page is written by `python tests/bad_inputs.py`.
 
 `X` is a table of 200 rows and four columns of ±1, `Z` the same with a missing cell, `frame` one with the names a, b, c, d; `est` is fitted to `X`, `model` is its model and
-`moments` are its moments. Parts of messages are shown.
+`moments` are its moments; `with_given` is fitted to `frame` given a. `lazy` and `lazy_frame` are `X` and `frame` in dask. Parts of messages are shown.
 
 Rows of a fold of a cross-validation may lack a value that others have: a column that is constant in a fold, or a value that only the held-out rows have, is an error there, as the
 model could not tell its probability. Give `alphabet=…` with all values, or use folds that are stratified by the rare column.
@@ -735,11 +945,12 @@ def namespace() -> dict[str, Any]:
 
     import numpy as np
     import pandas as pd
+    from dask import array, dataframe
     from scipy.sparse import csr_matrix
     from sklearn.model_selection import KFold, cross_val_score
 
     import hbm_learn
-    from hbm_learn import plots, report
+    from hbm_learn import assessment, plots, report
 
     rng = np.random.default_rng(17)
     X = rng.choice([-1, 1], (200, 4))
@@ -764,8 +975,18 @@ def namespace() -> dict[str, Any]:
     tables |= {"masked": np.ma.masked_array(X, mask), "text": ["yes", "no"] * 100, "quiet": quiet, "sparse": csr_matrix}
     tables |= {"dates": np.array([["2020-01-01"], ["2021-01-01"]], dtype="M8[D]"), "__file__": __file__}
     fits = {"est": est, "model": est.model_, "moments": est.moments_, "named": hbm_learn.HBM(order=2).fit(frame)}
+    fits["with_given"] = hbm_learn.HBM(order=2, given=["a"]).fit(frame)
+    tables |= {"lazy": array.from_array(X, chunks=(50, 4)), "lazy_frame": dataframe.from_pandas(frame, npartitions=2)}
     fits["large"] = hbm_learn.BoltzmannMachine(np.zeros(5000), {(0, 1): 1.0})
-    tools = {"np": np, "pd": pd, "plots": plots, "report": report, "nan": np.nan, "inf": np.inf}
+    tools = {
+        "np": np,
+        "pd": pd,
+        "plots": plots,
+        "report": report,
+        "assessment": assessment,
+        "nan": np.nan,
+        "inf": np.inf,
+    }
     return {**here, **tables, **fits, **tools, "KFold": KFold, "cross_val_score": cross_val_score}
 
 

@@ -307,6 +307,18 @@ TESTS = [
 
 CHECKS = [
     Mutant(
+        "assessment/planning.py",
+        "special.chdtrc(df[r] - 1, left)",
+        "special.chdtrc(df[r], left)",
+        "tests/test_corners.py -k power_of_a_block",
+    ),
+    Mutant(
+        "assessment/selection.py",
+        "        chosen = passing\n",
+        "        return result, tests.beside(first, level)\n",
+        "tests/test_corners.py -k sums_alone",
+    ),
+    Mutant(
         "assessment/checks.py",
         "SMALL_BIAS, LARGE_BIAS = 1.0, 2.0",
         "SMALL_BIAS, LARGE_BIAS = 5.0, 10.0",
@@ -495,6 +507,12 @@ SANDWICH = [
 
 LEARNT = [
     Mutant(
+        "inversion/composite/information.py",
+        "elif not active.all() and _is_elsewhere(H, each[where]):",
+        "elif False:",
+        "tests/test_properties.py -k without_end",
+    ),
+    Mutant(
         "inversion/shrinkage/mixture.py",
         "- self.df[:, None] * np.log(spread))",
         "+ self.df[:, None] * np.log(spread))",
@@ -566,7 +584,7 @@ LEARNT = [
         "inversion/shrinkage/learn.py",
         "deviate = root * fit.theta[n_own:] * (1.0 + alpha / n_samples)",
         "deviate = root * fit.theta[n_own:] * alpha",
-        f"{SHRINK} -k 'sparse_truth or rare_events or start'",
+        f"{FORMULAS} -k has_no_part",
     ),
     Mutant(
         "inversion/shrinkage/expansion.py",
@@ -615,6 +633,19 @@ LEARNT = [
 ]
 
 DATA = [
+    Mutant(
+        "data/samples.py",
+        "self.weights[lo : lo + len(block)]",
+        "self.weights[: len(block)]",
+        "tests/test_determinism.py -k 'blocks_of_rows and weights'",
+    ),
+    Mutant(
+        "data/reduce.py",
+        "else row_parts(len(block[0]), block[0].size * cost)",
+        "else row_parts(len(block[0]), block[0].size * cost)[:: -1 if n_jobs == 2 else 1]",
+        "tests/test_determinism.py -k 'changes_nothing and screening'",
+    ),
+    Mutant("assessment/summary.py", "<td>{escape(cell)}</td>", "<td>{cell}</td>", "tests/test_corners.py -k notebook"),
     Mutant(
         "data/tables.py",
         "None if weights is None else weights[kept]",

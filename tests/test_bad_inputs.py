@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from bad_inputs import CASES, PAGE, namespace, page
@@ -31,8 +32,17 @@ def folder(everything, tmp_path_factory):
         "empty.csv": "",
         "ragged.csv": "a,b\n1\n2,3,4\n",
         "twice.csv": "a,a\n1,2\n",
+        "empty.txt": "",
+        "head.csv": "a,b\n",
     }.items():
         (path / name).write_text(text)
+    everything["with_given"].model_.save(path / "given.npz")
+    more = everything["frame"].assign(id=[f"s{k // 5}" for k in range(200)], g=np.arange(200) % 3)
+    more.to_csv(path / "more.csv", index=False)
+    np.save(path / "vector.npy", np.arange(5))
+    np.save(path / "objects.npy", np.array([{}, 1], dtype=object))
+    np.savez(path / "two.npz", a=everything["X"], b=everything["X"])
+    (path / "folder").mkdir()
     (path / "binary.csv").write_bytes(b"\xff\xfe\x00a,b\n")
     (path / "broken.npz").write_bytes(b"PK nothing")
     return path
@@ -59,7 +69,7 @@ def test_odd_input_has_its_documented_result(case, everything):
 @pytest.mark.parametrize("case", [c for c in CASES if c.error == "SystemExit"], ids=lambda case: case.code)
 def test_bad_commands_are_answered_on_one_line(case, folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
     def command(text):
         try:
@@ -73,7 +83,7 @@ def test_bad_commands_are_answered_on_one_line(case, folder, capsys, monkeypatch
     assert err.count("\n") == 1
     assert case.names in err
     assert case.remedy in err
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
 def test_the_page_is_the_table():

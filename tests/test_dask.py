@@ -479,7 +479,13 @@ class Counting(ThreadingBackend):
 
     def submit(self, func: Any, callback: Any = None) -> Any:
         Counting.tasks += 1
-        return super().submit(func, callback)
+        return ThreadingBackend.submit(self, func, callback)
+
+    if not hasattr(ThreadingBackend, "submit"):  # before joblib 1.5
+
+        def apply_async(self, func: Any, callback: Any = None) -> Any:
+            Counting.tasks += 1
+            return ThreadingBackend.apply_async(self, func, callback)
 
 
 def test_refits_run_where_joblib_is_told_to():

@@ -8,6 +8,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
+from fits import likelihood_fit
 from scipy import sparse, stats
 
 from hbm_learn import HBM, BoltzmannMachine, Interactions, Moments, Space, invert, sample
@@ -20,9 +21,9 @@ from hbm_learn.data.tables import complete_rows
 from hbm_learn.inversion.closed_form import errors, precision
 from hbm_learn.inversion.composite import pseudolikelihood, sandwich
 from hbm_learn.inversion.parameters import Parameters
-from hbm_learn.inversion.prior import elastic
+from hbm_learn.inversion.prior import Prior, elastic
 from hbm_learn.inversion.result import block_statistic
-from hbm_learn.inversion.shrinkage import mixture
+from hbm_learn.inversion.shrinkage import learn, mixture
 from hbm_learn.inversion.shrinkage.expectation import begin
 from hbm_learn.inversion.shrinkage.marginals import Marginals
 from hbm_learn.states import StateTable
@@ -286,6 +287,23 @@ def test_the_less_likely_sign():
     assert (rates[:3] < 1e-6).all()
     assert (rates[3:] > 0.05).all()
     assert (rates <= 0.5).all()
+
+
+# ---------------------------------------------------------------------- where learnt priors begin
+
+
+@pytest.mark.parametrize("share", [0.1, 1.0, 10.0])
+def test_the_start_has_no_part_of_the_prior_that_the_fit_had(share):
+    """Of weakly coupled spins θ = θ₀/(1 + α/M) is the mode: sites begin at θ₀, whatever α was."""
+    M, J = 50_000, {(0, 1): 0.03, (1, 2): -0.02, (0, 3): 0.025, (0, 1, 2): 0.02}
+    moments = Moments.from_samples(spins(4, M, J, 29), order=3)
+    columns = all_terms(3, moments.space)
+    priors = Prior({2: 0.0, 3: 0.0}), Prior({2: share * M, 3: share * M})
+    free, fit = (likelihood_fit(moments, columns, None, prior, "free", "standard") for prior in priors)
+    n_own, error = fit.parameters.n_own, 1.0 / np.sqrt(M)
+    np.testing.assert_allclose(fit.theta[n_own:], free.theta[n_own:] / (1.0 + share), atol=0.2 * error)
+    start = learn._start(fit, M)
+    np.testing.assert_allclose(start.rho / start.precision, free.theta[n_own:], atol=0.3 * error)
 
 
 # ---------------------------------------------------------------------- origins

@@ -141,7 +141,7 @@ def test_model_is_immutable():
     [
         (([], {}), "h has shape"),
         (([0, np.nan], {}), r"h\[1\] = nan"),
-        (([0, "a"], {}), "h must be a vector"),
+        (([0, "a"], {}), "give a vector of real numbers"),
         (([0, 0], {(0, 2): 1.0}), "2 is not a known feature"),
         (([0, 0], {(0, 1): np.inf}), r"couplings\[\(0, 1\)\] = inf"),
         (([0, 0], {(0, 1): 1.0, (1, 0): 1.0}), r"couplings\[\(1, 0\)\]: this interaction is given twice"),

@@ -51,7 +51,7 @@ def test_equal_alphabets_share_their_functions():
         ([(0, 1), (1, 1)], 2, "variable 1: .*at least two values, each once"),
         (["yes", "no"], 2, "variable 0: .*'yes' is not known: give values, Nominal labels"),
         (range(300), 2, "300 values: at most 254 can be encoded; bin them"),
-        ([(0, 1), range(300)], 2, "variable 1: an alphabet of 300 values"),
+        ([(0, 1), range(300)], 2, "variable 1: alphabet=… has 300 values"),
     ],
 )
 def test_bad_alphabets_are_refused(alphabet, n, message):

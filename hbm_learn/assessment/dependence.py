@@ -14,6 +14,7 @@ import numpy as np
 from scipy import fft
 
 from hbm_learn.assessment.node_data import frequencies
+from hbm_learn.data.coding import is_missing
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
 from hbm_learn.space import MISSING, Space
@@ -32,7 +33,8 @@ def check_groups(groups: Any, n_samples: int) -> np.ndarray:
     labels = np.asarray(groups)
     if labels.ndim != 1 or len(labels) != n_samples:
         raise ValueError(f"groups has shape {labels.shape}, X has {n_samples} rows: give one label for each row of X.")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
+    missing = np.isnan(labels) if labels.dtype.kind == "f" else np.frompyfunc(is_missing, 1, 1)(labels).astype(bool)
+    if missing.any():
         raise ValueError("groups has missing labels: give every row a group, or leave such rows out.")
     found, numbers = np.unique(labels.astype(str) if labels.dtype == object else labels, return_inverse=True)
     if len(found) < FEWEST_GROUPS:

@@ -373,4 +373,4 @@ def _check(model: Any, level: Any, power: Any, correction: Any, site: str, names
         raise ValueError(f"correction={correction!r} is not known; choose one of {', '.join(map(repr, CORRECTIONS))}.")
     choose("site", site, dict(zip(SITES, SITES)))
     if names is not None and len(names) != model.n_features:
-        raise ValueError(f"feature_names has {len(names)} names for {model.n_features} variables.")
+        raise ValueError(f"feature_names has {len(names)} names for {model.n_features} variables: give one for each.")

@@ -21,7 +21,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
 from hbm_learn._threads import blas_for
-from hbm_learn._validation import check_integer, seed_sequence
+from hbm_learn._validation import check_integer, check_jobs, seed_sequence
 from hbm_learn.assessment.cases import Cases
 from hbm_learn.names import given_names
 from hbm_learn.terms import Terms, closure
@@ -297,9 +297,7 @@ def stability(
     Stability
         The correlations, and the coefficient.
     """
-    n, shares = check_integer("n", n, 1), np.asarray(dropped, dtype=float)
-    if shares.ndim != 1 or not len(shares) or not ((shares > 0) & (shares < 1)).all() or (np.diff(shares) <= 0).any():
-        raise ValueError(f"dropped={dropped!r}: give ascending shares of the cases between 0 and 1.")
+    n, shares = check_integer("n", n, 1), _shares(dropped)
     _check_share("correlation", correlation)
     _check_share("probability", probability)
     work = _Refits(est, X, statistic, sample_weight, groups)
@@ -352,7 +350,7 @@ class _Refits:
 
     def run(self, seeds: list[Any], shares: list[float | None], n_jobs: int | None, verbose: int) -> list[Any]:
         """The statistic of each refit, or what was wrong with it."""
-        several = effective_n_jobs(n_jobs) > 1
+        several = effective_n_jobs(check_jobs(n_jobs)) > 1
         if several and "n_jobs" in self.est.get_params(deep=False):
             self.est.set_params(n_jobs=1)
         work = (delayed(self.one)(seed, share) for seed, share in zip(seeds, shares))
@@ -424,6 +422,17 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     if np.ptp(a) == 0.0:
         return 0.0
     return float(np.corrcoef(a, b)[0, 1])
+
+
+def _shares(dropped: Any) -> np.ndarray:
+    """Ascending numbers between 0 and 1, or a ValueError that names them."""
+    try:
+        shares = np.asarray(dropped, dtype=float)
+    except (TypeError, ValueError):
+        shares = np.empty(0)
+    if shares.ndim != 1 or not len(shares) or not ((shares > 0) & (shares < 1)).all() or (np.diff(shares) <= 0).any():
+        raise ValueError(f"dropped={dropped!r}: give ascending shares of the cases between 0 and 1.")
+    return shares
 
 
 def _check_share(name: str, value: Any) -> None:

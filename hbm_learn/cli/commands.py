@@ -202,6 +202,8 @@ def _matching(X: Any, names: list[str] | None, n: int, path: str) -> Any:
 def infer(args: Namespace) -> None:
     """Model → moments and ln Z."""
     check_outputs([args.output], [args.model])
+    if args.output and not args.output.endswith(".npz"):
+        raise ValueError(f"{args.output}: moments are written as .npz; give such a name.")
     model, names = load(args.model)
     options = {"random_state": args.seed, "n_jobs": args.jobs} if args.method == "gibbs" else {}
     given = values.of_given(args.given, model.space, names)

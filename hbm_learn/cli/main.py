@@ -196,7 +196,9 @@ def _add_fit(subparsers: Any) -> None:
     _add_common(how)
     out = parser.add_argument_group("what comes out")
     out.add_argument("--level", type=float, default=0.95, help="level of the intervals (default 0.95)")
-    out.add_argument("--top", type=int, default=20, metavar="N", help="rows of the table on the terminal (default 20)")
+    out.add_argument(
+        "--top", type=values.count, default=20, metavar="N", help="rows of the table on the terminal (default 20)"
+    )
     out.add_argument("-o", "--output", metavar="MODEL.npz", help="write the model")
     out.add_argument("--table", metavar="FILE.csv", help="write all interactions as a table")
     out.add_argument("--report", metavar="REPORT.html", help="write a report with tables and pictures, in one file")
@@ -242,7 +244,7 @@ def _add_infer(subparsers: Any) -> None:
     )
     _add_given_values(parser)
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="write m, v and the covariances chi")
-    parser.add_argument("--top", type=int, default=20, metavar="N", help="variables to print (default 20)")
+    parser.add_argument("--top", type=values.count, default=20, metavar="N", help="variables to print (default 20)")
     _add_common(parser)
 
 
@@ -253,7 +255,7 @@ def _add_info(subparsers: Any) -> None:
     )
     parser = _command(subparsers, "info", info, "say what is in a model or in a table of samples", text)
     parser.add_argument("data", metavar="file", help=f"a model, or samples: {FORMATS}")
-    parser.add_argument("--top", type=int, default=20, metavar="N", help="rows to print (default 20)")
+    parser.add_argument("--top", type=values.count, default=20, metavar="N", help="rows to print (default 20)")
     _add_reading(parser.add_argument_group("the table"))
 
 
@@ -294,7 +296,7 @@ def _add_given_values(parser: Any) -> None:
 
 def _add_common(parser: Any) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help="seed of everything random, for the same result again")
-    parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: all cores)")
+    parser.add_argument("--jobs", type=values.jobs, metavar="N", help="threads (default: all cores)")
 
 
 # ---------------------------------------------------------------------- text to parameters

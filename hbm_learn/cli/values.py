@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hbm_learn._validation import check_integer, check_jobs
 from hbm_learn.space import Interval, Space
 
 
@@ -24,6 +25,16 @@ def expects(what: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]
         return converted
 
     return decorate
+
+
+@expects("an integer of at least 0")
+def count(text: str) -> int:
+    return check_integer("count", int(text), 0)
+
+
+@expects("a number of threads, or -1 for all cores")
+def jobs(text: str) -> int | None:
+    return check_jobs(int(text))
 
 
 def name_list(text: str) -> list[str]:
@@ -94,4 +105,6 @@ def interactions(text: str) -> list[tuple[str, ...]]:
             raise argparse.ArgumentTypeError(f"cannot read {text[1:]}: {error.strerror}") from error
     else:
         items = name_list(text)
+    if not items:
+        raise argparse.ArgumentTypeError(f"{text!r} names no interaction: give some, such as a*b,a*b*c")
     return [tuple(member.strip() for member in item.split("*")) for item in items]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,8 @@ def given_mask(given: Any, names: Sequence[str] | None, n_features: int) -> np.n
     if given is None:
         return out
     if isinstance(given, (str, bytes)) or np.ndim(given) == 0:
-        raise ValueError(f"given={given!r}: give a list of columns, such as [{given!r}].")
+        such = [given] if isinstance(given, (str, Integral)) and not isinstance(given, bool) else ["age", "region"]
+        raise ValueError(f"given={given!r}: give a list of columns, such as {such}.")
     if np.asarray(given).dtype == bool:
         raise ValueError("given is a mask: give a list of indices or names.")
     for entry in given:

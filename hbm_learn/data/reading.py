@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 from hbm_learn.data.chunks import Chunks
 from hbm_learn.data.coding import BOOLEAN, FLOAT, INTEGER, Column, code_objects, code_series, number_kind
 from hbm_learn.data.ones import Ones
-from hbm_learn.data.tables import as_array, as_frame, is_blocks, is_lazy
+from hbm_learn.data.tables import as_array, as_frame, check_table, is_blocks, is_lazy
 
 # (names, number of columns) → for each column whether it holds labels, None where its type says so.
 Labelled = Callable[[list[str] | None, int], Sequence[bool | None]]
@@ -140,6 +140,7 @@ def string_names(columns: Any) -> list[str] | None:
 def _checked(X: Any) -> Any:
     """The array or CSR matrix of X, values not looked at yet."""
     X = as_array(X)
+    check_table(X)
     if getattr(getattr(X, "dtype", None), "kind", "") in ("S", "T"):
         X = X.astype(str)
     return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name="X")

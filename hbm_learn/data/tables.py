@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -54,8 +56,41 @@ def as_array(X: Any) -> Any:
         return _unmasked(X)
     if not isinstance(X, (list, tuple)):
         return X
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise ValueError(f"X is inhomogeneous: {_ragged(X)}") from None
     return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array
+
+
+def _ragged(X: Sequence[Any]) -> str:
+    """In which row a list of rows is no table."""
+    sizes = [len(row) if hasattr(row, "__len__") else None for row in X]
+    other = next((k for k, size in enumerate(sizes) if size != sizes[0]), None)
+    if other is None or sizes[0] is None or sizes[other] is None:
+        return "give rows of numbers or labels, one for each column."
+    return (
+        f"row {other} has {sizes[other]} entries, and row 0 has {sizes[0]}: give one for each column, None or NaN "
+        "where there is none."
+    )
+
+
+def check_table(X: Any) -> None:
+    """Refuse what has no rows and columns, or complex numbers, beginning as scikit-learn does."""
+    shape, dtype = getattr(X, "shape", None), getattr(X, "dtype", None)
+    if (shape is None and np.asarray(X).ndim == 0) or shape == ():
+        kind = "0-d" if shape == () else f"of type {type(X).__name__}"
+        instead = "pandas.DataFrame(X) of a dict of columns" if isinstance(X, Mapping) else "a data frame"
+        if isinstance(X, (str, PathLike)):
+            instead = "what pandas.read_csv or numpy.load makes of the file"
+        raise ValueError(f"Expected 2D array, got X {kind}: give an array or list of rows, or {instead}.")
+    if shape is not None and len(shape) > 2:
+        raise ValueError(
+            f"Found array with dim {len(shape)}, while dim <= 2 is required: X has shape {shape}; give one row for "
+            "each sample, such as X.reshape(len(X), -1)."
+        )
+    if getattr(dtype, "kind", "") == "c":
+        raise ValueError(f"Complex data not supported: X has the type {dtype}; give its parts apart.")
 
 
 def _unmasked(X: Any) -> np.ndarray:
@@ -167,8 +202,7 @@ def _empty_columns(X: Any) -> list[str]:
     """Names or numbers of the columns in which every cell is missing."""
     frame = as_frame(X)
     if frame is not None:
-        series = ((name, frame[name]) for name in frame.columns)
-        return [repr(name) for name, x in series if bool(_missing(x.to_numpy()).all())]
+        return [repr(x.name) for x in frame.iter_columns() if bool(_missing(x.to_numpy()).all())]
     return [str(j) for j, x in enumerate(np.asarray(as_array(X)).T) if bool(_missing(x).all())]
 
 

@@ -82,7 +82,9 @@ def given_alphabets(
         out = list(each_alphabet(alphabet, n_features, given))
     for spec in out:
         if spec is not None and spec.is_finite and spec.size > MAX_VALUES:
-            raise ValueError(f"an alphabet of {spec.size} values: at most {MAX_VALUES} can be encoded.")
+            raise ValueError(
+                f"alphabet=… has {spec.size} values for one column: at most {MAX_VALUES} can be encoded; bin them."
+            )
     return out
 
 
@@ -265,7 +267,8 @@ def _refuse_columns(scan: Scan | RemoteScan, free: list[int], nominal: list[bool
     empty = [k for k in free if scan.n_seen[k] == 0]
     if empty:
         raise ValueError(
-            f"{named(empty)} hold{'s' * (len(empty) == 1)} no value but NaN: there is nothing to learn from; drop it."
+            f"{named(empty)} hold{'s' * (len(empty) == 1)} no value but NaN: there is nothing to learn from; drop "
+            f"{'it' if len(empty) == 1 else 'them'}."
         )
     single = [k for k in free if scan.n_seen[k] == 1]
     if single and table.shape[0] == 1:
@@ -281,8 +284,8 @@ def _refuse_columns(scan: Scan | RemoteScan, free: list[int], nominal: list[bool
     ids = [k for k in free if scan.letters[k] is None and nominal[scan.columns[k]]]
     if ids:
         raise ValueError(
-            f"{named(ids)} has more than {MAX_VALUES} different labels, as an id or free text has: drop it, or group "
-            "its labels into a few."
+            f"{named(ids)} {'have' if len(ids) > 1 else 'has'} more than {MAX_VALUES} different labels, as an id or "
+            "free text has: drop it, or group its labels into a few."
         )
     many = [k for k in free if scan.letters[k] is None]
     if many:

@@ -137,7 +137,7 @@ def invert(
     choose("method", method, {"closed-form": None, "likelihood": None})
     choose("site", site, dict.fromkeys(SITES))
     if not isinstance(moments, Moments):
-        raise ValueError(f"moments={type(moments).__name__}: give Moments, such as Moments.from_samples(X).")
+        raise ValueError(f"moments is of type {type(moments).__name__}: give Moments, such as Moments.from_samples(X).")
     columns = _columns(moments, interactions)
     if method == "closed-form":
         check_options("method", method, _closed_form, options, 4)

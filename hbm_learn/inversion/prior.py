@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from hbm_learn.data.moments import MAX_ORDER
 from hbm_learn.interactions import Interactions
 from hbm_learn.inversion.result import Fit, Whole
 
@@ -67,12 +68,17 @@ def check_alpha(alpha: Any, order: int) -> dict[int, float] | str:
     if isinstance(alpha, Mapping):
         missing = [k for k in orders if k not in alpha]
         if missing:
-            raise ValueError(f"alpha={dict(alpha)!r} has no entry for order {missing[0]}.")
+            raise ValueError(
+                f"alpha={dict(alpha)!r} has no entry for order {missing[0]}: give one for each order, 2 … {order}."
+            )
+        strange = [k for k in alpha if k not in range(2, MAX_ORDER + 1)]
+        if strange:
+            raise ValueError(f"alpha={dict(alpha)!r} has an entry for {strange[0]!r}: orders are 2 … {MAX_ORDER}.")
         found = {k: alpha[k] for k in orders}
     elif np.ndim(alpha) == 0:
         found = dict.fromkeys(orders, alpha)
     else:
-        if len(alpha) < len(orders):
+        if not len(orders) <= len(alpha) < MAX_ORDER:
             raise ValueError(f"alpha={alpha!r}: give one number for each of the orders 2 … {order}, or a single one.")
         found = dict(zip(orders, alpha))
     for k, value in found.items():

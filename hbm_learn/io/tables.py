@@ -112,6 +112,9 @@ def choose_columns(table: Any, keep: Sequence[str] | None = None, drop: Sequence
     for name in [*(keep or []), *(drop or [])]:
         if name not in names:
             raise ValueError(f"there is no column {name!r}; the columns are {_some(names)}.")
+    twice = [name for name in dict.fromkeys(keep or []) if (keep or []).count(name) > 1]
+    if twice:
+        raise ValueError(f"the column {twice[0]!r} is named twice: name it once.")
     order = [names.index(name) for name in keep] if keep else range(len(names))
     chosen = [i for i in order if names[i] not in (drop or [])]
     if not chosen:
@@ -222,7 +225,12 @@ def _read_excel(path: Path) -> Any:
 
 def _read_numpy(path: Path) -> Any:
     if path.suffix.lower() == ".npy":
-        return np.lib.format.open_memmap(path, mode="r")  # np.load would leave a file that is none of its kind open
+        try:
+            return np.lib.format.open_memmap(path, mode="r")  # np.load would leave what is not of its kind open
+        except ValueError as error:
+            if "Python objects" not in str(error):
+                raise
+            raise ValueError("it holds Python objects, which are not read: save numbers or text.") from None
     with Archive(path) as archive:
         if _storage.is_model(archive):
             raise ValueError("this is a model, not a table of samples.")

@@ -163,15 +163,17 @@ def tensor(terms: Terms, weights: np.ndarray, order: int) -> np.ndarray:
     return out
 
 
-def finite_vector(name: str, value: Any, size: int | None = None) -> np.ndarray:
-    """(size,) float64 copy of a vector of finite numbers, or a ValueError that names it."""
+def finite_vector(
+    name: str, value: Any, size: int | None = None, what: str = "one number for each variable"
+) -> np.ndarray:
+    """(size,) float64 copy of a vector of finite numbers, or a ValueError that names it and says ``what`` they are."""
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a vector of real numbers, got {value!r}.") from None
+        raise ValueError(f"{name}={value!r}: give a vector of real numbers, {what}.") from None
     if array.ndim != 1 or (size is None and not array.size) or (size is not None and len(array) != size):
-        expected = "a non-empty vector" if size is None else f"shape ({size},)"
-        raise ValueError(f"{name} has shape {array.shape}; expected {expected}.")
+        expected = "(n,)" if size is None else f"({size},)"
+        raise ValueError(f"{name} has shape {array.shape}; expected {expected}, {what}.")
     bad = np.flatnonzero(~np.isfinite(array))
     if bad.size:
         raise ValueError(f"{name}[{bad[0]}] = {array[bad[0]]}: every entry must be finite.")

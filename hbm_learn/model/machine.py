@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hbm_learn._kernels import polynomial
+from hbm_learn._validation import check_number
 from hbm_learn.interactions import Interactions
 from hbm_learn.io import models as storage
 from hbm_learn.model import conditioning, gauge
@@ -69,7 +70,10 @@ class BoltzmannMachine(CouplingPolynomial):
         h = finite_vector("h", h)
         n = len(h)
         mask = conditioning.given_variables(given, n)
-        d = finite_vector("d", np.broadcast_to(d, n) if np.ndim(d) == 0 else d, n)
+        each = "one anisotropy for each entry of h, or one for all"
+        if np.ndim(d) == 0:
+            d = np.full(n, check_number("d", np.asarray(d).item(), what=each))
+        d = finite_vector("d", d, n, each)
         if isinstance(couplings, Mapping):
             space, columns, weights, single = couplings_.pack(couplings, alphabet, n, mask)
         else:
@@ -131,7 +135,7 @@ class BoltzmannMachine(CouplingPolynomial):
         model = cls(h, {}, d, alphabet)
         if interactions.n_features != model.n_columns:
             raise ValueError(f"interactions among {interactions.n_features} variables, but h has {model.n_features}.")
-        weights = finite_vector("weights", weights, len(interactions))
+        weights = finite_vector("weights", weights, len(interactions), "one for each interaction")
         return cls.from_parts(model._space, model._sites, interactions, weights)
 
     @classmethod
@@ -158,7 +162,8 @@ class BoltzmannMachine(CouplingPolynomial):
         frequencies : sequence of (q_i,) arrays or None
             Under which the quadratic h x − d x²/2 is the closest to θ; all values alike by default.
         """
-        model = cls.from_parts(space, None, columns, finite_vector("weights", weights, len(columns)))
+        weights = finite_vector("weights", weights, len(columns), "one for each set of columns")
+        model = cls.from_parts(space, None, columns, weights)
         model.own, model._frequencies = list(own), frequencies
         return model
 
@@ -288,7 +293,10 @@ class BoltzmannMachine(CouplingPolynomial):
         return self.on_rows(polynomial.gradients_on_rows, self._space.columns(codes))
 
     def _rows(self, X: Any) -> np.ndarray:
-        X = np.ascontiguousarray(X, dtype=np.float64)
+        try:
+            X = np.atleast_1d(np.asarray(X, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise ValueError(f"X is of type {type(X).__name__}: give rows of numbers, one for each variable.") from None
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise ValueError(f"X has shape {X.shape}; expected (n_samples, {self.n_features}).")
         return X

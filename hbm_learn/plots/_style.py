@@ -41,7 +41,7 @@ def names_or_numbers(names: Sequence[str] | None, n: int, most: int = 24) -> lis
     if names is None:
         return default_names(n)
     if len(names) != n:
-        raise ValueError(f"feature_names has {len(names)} names for {n} variables.")
+        raise ValueError(f"feature_names has {len(names)} names for {n} variables: give one for each.")
     return short_names([str(name) for name in names], most)
 
 

@@ -104,7 +104,7 @@ class CouplingTableDisplay:
         n = model.n_features
         names = default_names(n) if feature_names is None else [str(name) for name in feature_names]
         if len(names) != n:
-            raise ValueError(f"feature_names has {len(names)} names for {n} variables.")
+            raise ValueError(f"feature_names has {len(names)} names for {n} variables: give one for each.")
         mu = tuple(resolve_members(interaction, n, positions_of(names)))
         self.interaction, self.name = mu, interaction_name(mu, names)
         if mu not in model.interactions:

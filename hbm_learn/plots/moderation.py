@@ -115,7 +115,7 @@ class ModerationDisplay:
         ModerationDisplay
             Drawn.
         """
-        require_fitted(estimator, X)
+        require_fitted(estimator, *([] if X is None else [X]))
         i = moderators.column_of(estimator, "covariate", covariate)
         name, beside = feature_names(estimator)[i], beside_pairs(estimator.result_.terms, i)
         chosen = moderators.choose_pairs(estimator, beside, pairs, top, name, only=True)

@@ -73,6 +73,8 @@ class PowerDisplay:
         **options : dict
             Of :meth:`plot`.
         """
+        if not isinstance(plan, Plan):
+            raise ValueError(f"plan is of type {type(plan).__name__}: give what assessment.plan(model) returns.")
         known = plan.n_rows[np.isfinite(plan.n_rows)]
         low, high = (known.min(), known.max()) if len(known) else (plan.grid.min(), plan.grid.max())
         grid = np.geomspace(max(low / _BEYOND, 10.0), max(high * _BEYOND, 100.0), _POINTS)

@@ -54,5 +54,5 @@ def _checked(alphabet: Any, whose: str = "") -> Alphabet:
     except ValueError as error:
         raise ValueError(f"{whose}{error}") from None
     if checked.is_finite and checked.size > MAX_VALUES:
-        raise ValueError(f"{whose}an alphabet of {checked.size} values: at most {MAX_VALUES} can be encoded; bin them.")
+        raise ValueError(f"{whose}alphabet=… has {checked.size} values: at most {MAX_VALUES} can be encoded; bin them.")
     return checked

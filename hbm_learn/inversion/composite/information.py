@@ -22,6 +22,8 @@ from hbm_learn.inversion.shrinkage.expansion import Curvature, Expansion, some_o
 _FLOPS = 4e10
 # What the rows of the matrix have less of than this share of all rows, they have not seen.
 _UNSEEN = 0.1
+# A second derivative that is so many times what it is with all parameters.
+_ELSEWHERE = 2.0
 # Products with a curvature are kept for a point where that of no field has changed by more, as these many rows tell:
 # half of it is what errors may be off.
 _UNBENT, _BEND_ROWS = 0.02, 2000
@@ -66,7 +68,7 @@ class CompositeInformation:
             curvature, with_own = diagonal_and_own(composite, theta)
             root = np.sqrt(self.n_samples / self.overcount)
             with_own = sparse.diags_array(root[n_own:]) @ with_own @ sparse.diags_array(root[:n_own])
-        curvature = parameters.block_means(curvature)
+        each, curvature = curvature, parameters.block_means(curvature)
         whole = curvature * self.n_samples / self.overcount
         where = np.concatenate([np.ones(parameters.n_own, dtype=bool), active])
         if not active.all():
@@ -76,6 +78,8 @@ class CompositeInformation:
             H = hessian(composite, theta[where], _stride(composite))
             if _stride(composite) > 1:
                 _with_diagonal(H, curvature[where])
+            elif not active.all() and _is_elsewhere(H, each[where]):
+                _with_diagonal(H, each[where])
             H *= root
             H *= root[:, None]
             return Curvature(H, whole, sparse.csr_array(with_own))
@@ -101,6 +105,18 @@ def _stride(composite: Composite) -> int:
     """Every so many rows for the matrix; all of them while that is affordable, for rare events are in few."""
     sizes = np.diff(composite.map.site_ptr)
     return max(1, int(2.0 * float(sizes @ sizes) * composite.rows.n_rows / _FLOPS))
+
+
+def _is_elsewhere(H: np.ndarray, diagonal: np.ndarray) -> bool:
+    """Whether a matrix without what is not active, which is not near zero then, is not that of all parameters.
+
+    Where columns separate few rows, couplings without end keep large fields in balance: e^(their sum) is left.
+    """
+    found = np.diag(H)
+    if not np.isfinite(H).all():
+        H[:] = np.diag(diagonal)
+        return False
+    return bool(((found > _ELSEWHERE * diagonal) | (_ELSEWHERE * found < diagonal)).any())
 
 
 def _with_diagonal(H: np.ndarray, diagonal: np.ndarray) -> None:

@@ -137,7 +137,7 @@ def _on_knots(cavities: Cavities, z: np.ndarray) -> tuple[Cavities, np.ndarray]:
     first, K = left.min(), int(_FAR / _APART) + 2
     corners = ((i, j, (right if i else 1.0 - right) * (up if j else 1.0 - up)) for i in (0, 1) for j in (0, 1))
     size = (int(left.max() - first) + 2) * K
-    count = sum(np.bincount((left - first + i) * K + k + j, share, size) for i, j, share in corners)
+    count = np.sum([np.bincount((left - first + i) * K + k + j, share, size) for i, j, share in corners], axis=0)
     there = np.flatnonzero(count)
     precision = np.exp(_APART * (first + there // K))
     square = precision * d * (_APART * (there % K)) ** 2
