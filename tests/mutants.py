@@ -145,16 +145,12 @@ TESTS = [
     # sparse zeros and ones, and what is sifted
     Mutant("inversion/composite/by_ones.py", "J * self._low[at]", "0.0 * J", f"{ONES} -k objectives"),
     Mutant("_kernels/ones.py", "+ slope[i] * target[l]", "+ target[l]", f"{ONES} -k objectives"),
-    Mutant(
-        "_kernels/ones.py", "!= indices[indptr[s] + e]:", "!= indices[indptr[r] + e]:", f"{ONES} -k chance"
-    ),
+    Mutant("_kernels/ones.py", "!= indices[indptr[s] + e]:", "!= indices[indptr[r] + e]:", f"{ONES} -k chance"),
     Mutant("data/scan.py", "list(mine[:2]) != [0, 1]", "False", f"{ONES} -k alphabets"),
     Mutant("data/ones.py", "if not _ones.are_ascending(indptr, indices):", "if False:", f"{ONES} -k stored"),
     Mutant("data/rows.py", "distinct[shuffled], w[shuffled]", "distinct[shuffled], w", f"{ONES} -k count_once"),
     Mutant("assessment/nested.py", "if self.sifted is None else self.sifted.counts[k]", "", f"{SIFT} -k hypotheses"),
-    Mutant(
-        "assessment/nested.py", "max(inflation, float(", "min(inflation, float(", f"{SIFT} -k few_for"
-    ),
+    Mutant("assessment/nested.py", "max(inflation, float(", "min(inflation, float(", f"{SIFT} -k few_for"),
     Mutant("assessment/sift.py", "C * Y[second] ** 2", "C * Y[second]", f"{SIFT} -k quadruplets"),
     Mutant(
         "assessment/nested.py",
