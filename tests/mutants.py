@@ -60,6 +60,7 @@ class Mutant(NamedTuple):
 ASSESS, SHRINK, SCORE = "tests/test_assessment.py", "tests/test_shrinkage.py", "tests/test_score_tests.py"
 TRUST, COMPOSITE, PSEUDO = "tests/test_trust.py", "tests/test_composite.py", "tests/test_pseudolikelihood.py"
 FORMULAS, MOMENTS, MODEL = "tests/test_formulas.py", "tests/test_moments.py", "tests/test_model.py"
+ONES, SIFT = "tests/test_ones.py", "tests/test_sift.py"
 CLOSED, PRIOR, PREDICT = "tests/test_diagonal.py", "tests/test_prior.py", "tests/test_predictive.py"
 
 INTERVALS = [
@@ -141,15 +142,25 @@ TESTS = [
         "special.chdtrc(1,",
         f"{ASSESS} -k degrees_of_freedom",
     ),
+    # sparse zeros and ones, and what is sifted
+    Mutant("inversion/composite/by_ones.py", "J * self._low[at]", "0.0 * J", f"{ONES} -k objectives"),
+    Mutant("_kernels/ones.py", "+ slope[i] * target[l]", "+ target[l]", f"{ONES} -k objectives"),
+    Mutant("_kernels/ones.py", "!= indices[indptr[s] + e]:", "!= indices[indptr[r] + e]:", f"{ONES} -k chance"),
+    Mutant("data/scan.py", "list(mine[:2]) != [0, 1]", "False", f"{ONES} -k alphabets"),
+    Mutant("data/ones.py", "if not _ones.are_ascending(indptr, indices):", "if False:", f"{ONES} -k stored"),
+    Mutant("data/rows.py", "distinct[shuffled], w[shuffled]", "distinct[shuffled], w", f"{ONES} -k count_once"),
+    Mutant("assessment/nested.py", "if self.sifted is None else self.sifted.counts[k]", "", f"{SIFT} -k hypotheses"),
+    Mutant("assessment/nested.py", "max(inflation, float(", "min(inflation, float(", f"{SIFT} -k few_for"),
+    Mutant("assessment/sift.py", "C * Y[second] ** 2", "C * Y[second]", f"{SIFT} -k quadruplets"),
     Mutant(
         "assessment/nested.py",
-        "q[where] = stats.false_discovery_control(p[where])",
-        "q[where] = stats.false_discovery_control(p)[where]",
+        "q[where] = self._control(p[where], k)",
+        "q[where] = self._control(p, k)[where]",
         f"{SCORE} -k every_candidate",
     ),
     Mutant(
         "assessment/nested.py",
-        "out[where] = stats.false_discovery_control(self.p_values[where]) <= level",
+        "out[where] = self._control(self.p_values[where], k) <= level",
         "out[where] = self.p_values[where] <= level",
         f"{FORMULAS} -k selection_is",
     ),
@@ -161,7 +172,7 @@ TESTS = [
     ),
     Mutant(
         "assessment/nested.py",
-        "return level * np.count_nonzero(selected & mine) / np.count_nonzero(mine)",
+        "return level * np.count_nonzero(selected & mine) / self._count(k)",
         "return level",
         f"{FORMULAS} -k passes_alone",
     ),

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import hbm_learn.data.moments as moments_module
 from hbm_learn import Interactions, Interval, Moments
 from hbm_learn._kernels import symmetric
 from hbm_learn.data import integer_coding
@@ -236,7 +235,7 @@ def test_blocks_do_not_matter(monkeypatch):
     codes = draw(space, 1000)
     expected = moments_of(codes, space, 3, powers=2)
     for name in ("_BLOCK_OF_CODES", "_BLOCK_OF_VALUES"):
-        monkeypatch.setattr(moments_module, name, 5 * 64)
+        monkeypatch.setattr(f"hbm_learn.data.collect.{name}", 5 * 64)
     assert moments_of(codes, space, 3, powers=2) == expected
     frame = pd.DataFrame(space.decode(codes)).infer_objects()
     pieces = (frame.iloc[lo : lo + 300] for lo in range(0, 1000, 300))

@@ -161,7 +161,7 @@ def test_containers_do_not_matter(tmp_path):
 def test_blocks_do_not_matter(name, block, monkeypatch):
     X = draw(ALPHABETS[name], 1000, 7)
     expected = Moments.from_samples(X, 3, ALPHABETS[name])
-    monkeypatch.setattr(moments_module, "_BLOCK_OF_CODES", 7 * block)
+    monkeypatch.setattr("hbm_learn.data.collect._BLOCK_OF_CODES", 7 * block)
     monkeypatch.setattr(scan_module, "MAX_KEPT_BYTES", 0)
     monkeypatch.setattr(_sums, "_BLAS_ENTRIES", 2000)
     monkeypatch.setattr(_sums, "_WIDTH", 3)
