@@ -199,6 +199,12 @@ TESTS = [
         "assessment/nested.py", "changed = self.rough.copy()", "changed = 0 < self.fitted * 0", f"{SCORE} -k a_look_at"
     ),
     Mutant("assessment/forecast.py", "if alone:", "if False:", f"{SCORE} -k a_look_at"),
+    Mutant(
+        "assessment/nodes.py",
+        "return sqrt(max(1.0 - P / float(self.weights.sum()), 0.0))",
+        "return 1.0",
+        f"{SCORE} -k 'few_for_the_columns or freedom'",
+    ),
     Mutant("assessment/drop.py", "0.3, 1e-9, 1e-8, 30", "0.3, 1e-9, 1e9, 30", f"{SCORE} -k drop_tests"),
     Mutant(
         "assessment/drop.py",

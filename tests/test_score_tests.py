@@ -283,7 +283,7 @@ def test_add_tests_are_efficient_scores():
             # a logistic coefficient is the coupling times the distance of the node's two values
             ridge = np.concatenate([[0.0], (extent[others] / 3.0) ** 2])
             g = np.prod(u[:, [i for i in mu if i != a]], axis=1)
-            each.append(logistic_score((X[:, a] > 0).astype(float), Phi, g, ridge))
+            each.append(np.sqrt(1.0 - 5 / 800) * logistic_score((X[:, a] > 0).astype(float), Phi, g, ridge))
         if np.abs(each).max() < 2.0:
             assert np.min(np.abs(np.array(each) - z)) < 1e-4
             matched += 1
@@ -879,3 +879,40 @@ def test_planted_sweep(plant):
     assert power[1] >= PLANTED[plant][0], mean
     assert power[2] >= PLANTED[plant][1], mean
     assert mean[6] <= LEVEL
+
+
+# ---------------------------------------------------------------------- few rows for the columns
+
+
+def test_nodes_with_as_many_parameters_leave_no_freedom():
+    X = spins(400, n=6)
+    data = NodeData(Samples.check(X))
+    for node in fit_nodes(data, range(6), Interactions.upto(2, 6)).values():
+        assert node.freedom == pytest.approx(np.sqrt(1.0 - 6 / 400), abs=1e-4)
+    data = NodeData(Samples.check(np.repeat(X[:8], 2, axis=0)))
+    assert all(0.0 <= node.freedom < 0.95 for node in fit_nodes(data, range(6), Interactions.upto(2, 6)).values())
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.2])
+def test_p_values_hold_where_rows_are_few_for_the_columns(rate, monkeypatch):
+    """Four rows a column: nodes fit what is chance as well, and p < .001 would be two to four times as frequent."""
+    shares = []
+    for free in (False, True):
+        with monkeypatch.context() as patch:
+            if free:
+                patch.setattr(Node, "freedom", 1.0)
+            pairs, triplets = [], []
+            for seed in range(5):
+                X = (np.random.default_rng([seed, 77]).random((120, 30)) < rate).astype(np.int8)
+                samples = Samples.check(X)
+                p = nested.select(samples, Terms(samples.space, all_terms(3, samples.space)), 0.05)[1].p_values
+                pairs.append(p[:435])
+                triplets.append(p[435:])
+            shares.append(
+                [np.mean(np.concatenate(p) < limit) / limit for p in (pairs, triplets) for limit in (0.05, 1e-3)]
+            )
+    (pairs_05, _, triplets_05, triplets_001), (free_pairs, _, free_triplets, free_001) = shares
+    assert max(pairs_05, triplets_05) < 1.2
+    assert triplets_001 < 1.5
+    assert min(free_pairs, free_triplets) > 1.3  # the negative control
+    assert free_001 > 1.8

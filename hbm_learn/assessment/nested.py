@@ -24,7 +24,6 @@ from hbm_learn.assessment.saddlepoint import deviates, p_values
 from hbm_learn.assessment.score_tests import add_at_best, drop_at_best, efficient_site, glance_at_best, spread_site
 from hbm_learn.assessment.sift import OPTIMISM, Sifted, sift
 from hbm_learn.assessment.tests import Tests
-from hbm_learn.considered import some_sets
 from hbm_learn.data.samples import Samples
 from hbm_learn.interactions import Interactions
 from hbm_learn.terms import Terms, all_terms, closure, n_sets
@@ -35,8 +34,6 @@ MAX_ROUNDS = 4
 MAX_PRODUCTS = 5e10
 # Of what fails among the selected, so much is dropped at a time.
 _SHARE = 0.2
-# Sets drawn at random that say what chance makes.
-_DRAWN = 5000
 # From so many additions on, what they say beside each other is looked at before any is taken up.
 _MANY = 10
 
@@ -57,37 +54,20 @@ def select_sifted(
 ) -> tuple[Interactions, Tests]:
     """The same where the sets of 3 … order variables are too many to be listed: only those are considered that might
     pass, and all others count as hypotheses that did not reject. Each order is sifted given what was selected of the
-    lower ones, and its statistics are in units of what chance makes of them.
+    lower ones.
     """
     check_share("fdr", level, "a false-discovery rate between 0 and 1, such as 0.05")
     data = NodeData(samples, site, n_jobs)
     pairs = all_terms(2, data.space)
     nodes, sifted = fit_nodes(data, data.modelled, pairs), Sifted({}, {}, {2: len(pairs)})
-    inflation = dict(inflation or {})
     for k in range(3, order + 1):
-        inflation[k] = _by_chance(nodes, k, inflation.get(k, 1.0))
-        found = sift(nodes, k, level, float(np.sqrt(inflation[k])))
+        found = sift(nodes, k, level, float(np.sqrt((inflation or {}).get(k, 1.0))))
         sifted = sifted.beside(k, found, n_sets(data.space, k))
         search = _Search(data, Terms(samples.space, sifted.columns(pairs)), inflation, sifted, nodes)
         if k < order:
             _settle_all(search, range(3, k + 1), level)
             nodes = search.nodes
     return _selected(search, level)
-
-
-def _by_chance(nodes: dict[int, Node], k: int, inflation: float) -> float:
-    """What statistics of order k are divided by, so that those of sets drawn at random are as chance makes them.
-
-    Nearly all of these sets mean nothing, and the median of their χ² says how much too large they come out where rows
-    are not many times the columns: nodes then fit what is chance as well. Of a few sets nobody would see it; among
-    millions, with tails that far out, it makes discoveries.
-    """
-    model, space = nodes[min(nodes)].model, nodes[min(nodes)].data.space
-    columns = some_sets(k, space, _DRAWN)
-    terms = Terms(space, columns)
-    new = np.flatnonzero(model.positions(columns) < 0)
-    root = add_at_best(nodes, model, terms, new)[0]
-    return max(inflation, float(np.median(root**2)) / float(stats.chi2.median(1)))
 
 
 def select(

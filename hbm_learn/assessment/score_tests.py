@@ -224,7 +224,7 @@ def _each(
     n_jobs = next(iter(nodes.values())).data.n_jobs if nodes else 1
     z, df = np.zeros(len(which)), np.zeros(len(which), dtype=np.intp)
     for a, found in zip(sites, in_threads(lambda a: work(int(a), which[best == a]), sites, n_jobs)):
-        z[best == a], df[best == a] = found
+        z[best == a], df[best == a] = found[0] * nodes[int(a)].freedom, found[1]
     return z, df
 
 
