@@ -16,12 +16,13 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from hbm_learn import HBM, Moments, _threads, completions
-from hbm_learn.data import given, moments, reduce, samples, scan, values
+from hbm_learn.data import collect, given, reduce, rows, samples, scan, values
 from hbm_learn.inversion.closed_form import pairs
 
 # Where rows are cut; each is a number of entries.
-BLOCKS = [(samples, "_BLOCK"), (values, "_BLOCK"), (given, "_BLOCK"), (moments, "_BLOCK"), (completions, "BLOCK")]
-BLOCKS += [(scan, "_CHUNK"), (scan, "_MIN_ROWS"), (pairs, "_CHUNK")]
+BLOCKS = [(samples, "_BLOCK"), (values, "_BLOCK"), (given, "_BLOCK"), (completions, "BLOCK")]
+OF_KINDS = [(collect, "_BLOCK_OF_CODES"), (collect, "_BLOCK_OF_VALUES"), (rows, "_BLOCK_OF_CODES")]
+BLOCKS += [*OF_KINDS, (scan, "_CHUNK"), (scan, "_MIN_ROWS"), (pairs, "_CHUNK")]
 
 # In standard errors; bounds of intervals are roots, looked for no further than the second.
 ROUNDING, OF_BOUNDS = 1e-8, 1e-6
@@ -132,8 +133,8 @@ def test_blocks_are_cut_where_the_constants_say(tables, monkeypatch):
 
     here = samples.Samples._here
     monkeypatch.setattr(samples.Samples, "_here", counting)
-    monkeypatch.setattr(moments, "_BLOCK", 300)
-    monkeypatch.setattr(samples, "_BLOCK", 300)
+    for module, constant in [(samples, "_BLOCK"), *OF_KINDS]:
+        monkeypatch.setattr(module, constant, 300)
     Moments.from_samples(tables["mixed"], order=2)
     fitted("pseudolikelihood", tables)
     assert cuts
