@@ -150,7 +150,6 @@ TESTS = [
     Mutant("data/ones.py", "if not _ones.are_ascending(indptr, indices):", "if False:", f"{ONES} -k stored"),
     Mutant("data/rows.py", "distinct[shuffled], w[shuffled]", "distinct[shuffled], w", f"{ONES} -k count_once"),
     Mutant("assessment/nested.py", "if self.sifted is None else self.sifted.counts[k]", "", f"{SIFT} -k hypotheses"),
-    Mutant("assessment/nested.py", "max(inflation, float(", "min(inflation, float(", f"{SIFT} -k few_for"),
     Mutant("assessment/sift.py", "C * Y[second] ** 2", "C * Y[second]", f"{SIFT} -k quadruplets"),
     Mutant(
         "assessment/nested.py",
