@@ -52,6 +52,9 @@ NULLS = {
     "null-40-1000": Null(40, 1000, 0.005, 0.1),
     "null-40-10000": Null(40, 10_000, 0.01, 0.1),
     "null-60-50000": Null(60, 50_000, 0.01, 0.05),
+    # Few rows for the columns: nodes fit what is chance as well.
+    "null-40-160-even": Null(40, 160, 0.2, 0.8),
+    "null-60-500-even": Null(60, 500, 0.2, 0.8),
 }
 
 # ---------------------------------------------------------------------- planted models
