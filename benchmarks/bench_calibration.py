@@ -514,7 +514,7 @@ def run(name: str, work: Callable, n_sets: int, old: Path | None, first: int) ->
 SHARE = {
     **dict.fromkeys(NULLS, 8),
     **dict.fromkeys(ORDERS, 0.4),
-    **{"null-40-1000": 3, "null-40-10000": 1.2, "null-60-50000": 0.2},
+    **{"null-40-1000": 3, "null-40-10000": 1.2, "null-60-50000": 0.2, "null-60-500-even": 1},
     **{"cover-n50": 0.12, "order-0/1-40": 0.04, "order-bfi": 0.16},
 }
 
