@@ -119,6 +119,7 @@ def test_learnt_prior_is_the_true_one(n_samples: int, triplets: float, refine: s
         assert est.alpha_[3] > 10 * n_samples  # at most a tenth of an estimate is kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refine", [None, "pseudolikelihood"])
 def test_errors_of_a_few_rows_are_at_most_half_too_small(refine: str | None) -> None:
     """Nearly all of an estimate is noise: the prior is learnt from a variance of .1 beside 1, known to a half, and its
